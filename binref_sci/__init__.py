@@ -1,0 +1,1 @@
+"""Stream arrays to flat files, return references, open them lazily."""
