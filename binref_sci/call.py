@@ -1,0 +1,101 @@
+"""The running call: which run directory a solver writes into.
+
+A component does not pass its output folder around; the runtime enters a `Call`,
+and writers made inside find it here. It is a context variable, so that two calls
+in two threads, or two components in one process, never meet. For the same reason
+the threads of a pool do not see it: hand them the writer, or an ``output_path=``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from binref_sci.errors import NoOutputPathError
+
+
+class Closeable(Protocol):
+    """Anything the end of a call has to close."""
+
+    def close(self) -> None:
+        """Finish what is open."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a component.
+
+    Parameters
+    ----------
+    run_directory
+        Where this call writes: buffers, journals, ``run.json``, ``results.json``.
+    output_path
+        The folder that run directories lie in; equal to `run_directory` where a
+        call was given the folder itself.
+    run_id
+        Name of the run, the same in all its journals.
+    started_ns
+        When it began, in nanoseconds since the epoch.
+    resources
+        Open writers; closed when the call ends.
+    """
+
+    run_directory: Path
+    output_path: Path
+    run_id: str
+    started_ns: int
+    resources: list[Closeable] = field(default_factory=list, compare=False)
+
+
+_running: ContextVar[Call | None] = ContextVar("binref_sci_running_call", default=None)
+
+
+def running_call() -> Call | None:
+    """Return the call this code runs in, or None."""
+    return _running.get()
+
+
+@contextmanager
+def entering(call: Call) -> Iterator[Call]:
+    """Make `call` the running one; close its writers at the end.
+
+    All are closed even if one fails; the first failure is raised.
+    """
+    token = _running.set(call)
+    try:
+        yield call
+    finally:
+        _running.reset(token)
+        _close_all(call.resources)
+
+
+def _close_all(resources: list[Closeable]) -> None:
+    failures: list[BaseException] = []
+    while resources:
+        try:
+            resources.pop().close()
+        except Exception as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+def output_path() -> Path:
+    """Return the run directory of the running call.
+
+    Raises
+    ------
+    NoOutputPathError
+        Outside a call, and in a thread that the call did not start itself.
+    """
+    call = _running.get()
+    if call is None:
+        raise NoOutputPathError(
+            "there is no running call to write for; pass output_path= (the threads of a pool and "
+            "other processes do not see the call that started them: hand them the writer or a path)"
+        )
+    return call.run_directory

@@ -1,0 +1,153 @@
+"""The fourteen element types, and arrays made ready to be stored.
+
+Stored bytes are little-endian and in C order; names on the wire are NumPy's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from binref_sci.errors import InvalidReferenceError, UnsupportedDTypeError
+
+NAMES: Final = (
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "complex64",
+    "complex128",
+)
+
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(name).newbyteorder("<") for name in NAMES
+}
+"""Name on the wire -> little-endian dtype."""
+
+
+def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the stored form of a dtype: little-endian, one of the fourteen.
+
+    Raises
+    ------
+    UnsupportedDTypeError
+        If the wire format has no such element type.
+
+    Examples
+    --------
+    >>> checked_dtype(">f4")
+    dtype('float32')
+    """
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise UnsupportedDTypeError(f"dtype {dtype!r} is not a NumPy dtype") from error
+    # `names` guards against structured types, whose `name` is "void…" anyway;
+    # long double is "float128"/"float96", or equals float64 where they are one.
+    stored = DTYPES.get(found.name)
+    if stored is None:
+        raise UnsupportedDTypeError(
+            f"dtype {found.name!r} cannot be stored; the wire format has {', '.join(NAMES)}"
+        )
+    return stored
+
+
+def checked_count(value: Any, what: str) -> int:
+    """Return a size or offset as a Python integer.
+
+    Parameters
+    ----------
+    value
+        Anything with ``__index__``; NumPy integers of any width included.
+    what
+        Name of the quantity, for the message.
+
+    Raises
+    ------
+    InvalidReferenceError
+        If it is negative, fractional, a bool or not a number.
+    """
+    if isinstance(value, bool | np.bool_):
+        raise InvalidReferenceError(f"{what} must be a whole number, got {value!r}")
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise InvalidReferenceError(f"{what} must be a whole number, got {value!r}") from error
+    if number < 0:
+        raise InvalidReferenceError(f"{what} must not be negative, got {number}")
+    return number
+
+
+def checked_shape(shape: Iterable[Any] | int) -> tuple[int, ...]:
+    """Return a shape as a tuple of Python integers.
+
+    Raises
+    ------
+    InvalidReferenceError
+        If a length is negative, fractional or not a number.
+
+    Examples
+    --------
+    >>> checked_shape((np.uint8(200), 2))
+    (200, 2)
+    """
+    if isinstance(shape, str | bytes):
+        raise InvalidReferenceError(f"shape must be a sequence of whole numbers, got {shape!r}")
+    lengths = shape if isinstance(shape, Iterable) else (shape,)
+    checked = tuple(
+        checked_count(length, f"shape[{axis}]") for axis, length in enumerate(lengths)
+    )
+    if len(checked) > 64:
+        raise InvalidReferenceError(f"shape has {len(checked)} axes; NumPy holds at most 64")
+    return checked
+
+
+def nbytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Return the bytes of an array, in Python integers, which never wrap.
+
+    Examples
+    --------
+    >>> nbytes_of((2**40, 2**40), DTYPES["float64"]) == 2**83
+    True
+    """
+    return math.prod(shape) * dtype.itemsize
+
+
+def to_stored(array: ArrayLike) -> NDArray[Any]:
+    """Return an array as its stored bytes: C order, little-endian, shape kept.
+
+    The result shares memory with `array` where that is possible; it never has
+    more than `array`'s axes or fewer (a 0-d array stays 0-d).
+
+    Raises
+    ------
+    UnsupportedDTypeError
+        For object, string, date, structured, long double and masked arrays.
+
+    Examples
+    --------
+    >>> to_stored(np.array([1.0, 2.0], ">f8")).dtype.byteorder
+    '='
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise UnsupportedDTypeError(
+            "a masked array cannot be stored: its mask would be lost; "
+            "pass array.filled(value) instead"
+        )
+    found = np.asarray(array)
+    stored = checked_dtype(found.dtype)
+    # order="C" leaves 0-d arrays 0-d, which np.ascontiguousarray does not.
+    return np.asarray(found, dtype=stored, order="C")

@@ -1,0 +1,110 @@
+"""The error tree.
+
+Each error is also the builtin one a caller would catch::
+
+    BinrefError
+    ├── InvalidReferenceError   (ValueError)         a reference that cannot be meant
+    ├── UnsupportedDTypeError   (TypeError)          an array the format cannot hold
+    ├── BufferNotFoundError     (FileNotFoundError)  a buffer that is not there
+    ├── TruncatedBufferError    (EOFError)           a buffer shorter than its reference
+    ├── CorruptBufferError      (ValueError)         compressed bytes that do not decode
+    ├── JournalError            (ValueError)         a journal that contradicts itself
+    ├── WriterError             (ValueError)         a snapshot the writer must refuse
+    ├── NoOutputPathError       (RuntimeError)       nowhere to write
+    ├── FormatError             (ValueError)         an output format that cannot be given
+    ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
+    ├── ComponentError          (RuntimeError)       the component's failure: 5xx, exit code 1
+    ├── RemoteError             (RuntimeError)       a server that answered with an error
+    └── RemoteConnectionError   (ConnectionError)    a server that did not answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class BinrefError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InvalidReferenceError(BinrefError, ValueError):
+    """A reference is malformed, out of range or leads outside its root."""
+
+
+class UnsupportedDTypeError(BinrefError, TypeError):
+    """An array has a dtype the wire format does not have."""
+
+
+class BufferNotFoundError(BinrefError, FileNotFoundError):
+    """The buffer that a reference names does not exist."""
+
+
+class TruncatedBufferError(BinrefError, EOFError):
+    """A buffer ends before the bytes that a reference needs."""
+
+
+class CorruptBufferError(BinrefError, ValueError):
+    """Compressed bytes do not decode to the array they stand for."""
+
+
+class JournalError(BinrefError, ValueError):
+    """A journal is malformed, or its lines contradict each other or the files."""
+
+
+class WriterError(BinrefError, ValueError):
+    """A writer refuses a snapshot, or can no longer write."""
+
+
+class NoOutputPathError(BinrefError, RuntimeError):
+    """There is no running call and no ``output_path=`` to write into."""
+
+
+class FormatError(BinrefError, ValueError):
+    """An output format is unknown, or cannot be produced here."""
+
+
+class PayloadError(BinrefError, ValueError):
+    """The caller's payload does not fit the schema.
+
+    Parameters
+    ----------
+    message
+        The whole complaint, for a person.
+    errors
+        One entry a fault: ``{"loc": [...], "msg": str, "type": str}``.
+    """
+
+    def __init__(self, message: str, errors: Sequence[dict[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.errors = list(errors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.errors)
+
+
+class ComponentError(BinrefError, RuntimeError):
+    """A component failed, or returned what its schema does not allow."""
+
+
+class RemoteError(BinrefError, RuntimeError):
+    """A server answered with an error.
+
+    Parameters
+    ----------
+    message
+        What the server said.
+    status
+        HTTP status code; 0 where there was none.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.status)
+
+
+class RemoteConnectionError(BinrefError, ConnectionError):
+    """A server could not be reached, or hung up."""

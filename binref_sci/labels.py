@@ -1,0 +1,237 @@
+"""`Labels`: dimension names, coordinates and attributes of a field.
+
+Attributes keep their NumPy type on disk: a float32 scale factor or an int8 fill
+value comes back as it was, NaN and infinities included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.dtypes import DTYPES, to_stored
+from binref_sci.errors import UnsupportedDTypeError
+
+_TYPED = "binref:type"
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+class Labels:
+    """How a field is labelled, following CF and xarray. Immutable.
+
+    Parameters
+    ----------
+    dims
+        Name of each axis, in order; for a list of snapshots the first is the
+        axis along the list.
+    coords
+        Coordinate values by name, each 1-D along the dimension of its name, or
+        a pair ``(dims, values)``, or a triple ``(dims, values, attrs)``.
+    **attrs
+        Attributes such as ``units="K"``, ``long_name=...``, ``standard_name=...``.
+
+    Examples
+    --------
+    >>> Labels(dims=("time", "y", "x"), units="K")
+    Labels(dims=('time', 'y', 'x'), units='K')
+    """
+
+    __slots__ = ("attrs", "coords", "dims")
+
+    dims: tuple[str, ...] | None
+    coords: dict[str, tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]]
+    attrs: dict[str, Any]
+
+    def __init__(
+        self,
+        dims: tuple[str, ...] | list[str] | str | None = None,
+        coords: Mapping[str, Any] | None = None,
+        **attrs: Any,
+    ) -> None:
+        if isinstance(dims, str):
+            dims = (dims,)
+        if dims is not None:
+            dims = tuple(dims)
+            if not all(isinstance(dim, str) and dim for dim in dims):
+                raise ValueError(f"dims must be non-empty strings, got {dims!r}")
+            if len(set(dims)) != len(dims):
+                raise ValueError(f"dims must differ from each other, got {dims!r}")
+        normal = {name: _coordinate(name, value) for name, value in (coords or {}).items()}
+        for name, value in attrs.items():
+            _attribute_to_json(value, name)  # refused now, not when the run ends
+        object.__setattr__(self, "dims", dims)
+        object.__setattr__(self, "coords", normal)
+        object.__setattr__(self, "attrs", attrs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"Labels are immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_parts, (self.dims, self.coords, self.attrs)
+
+    def __repr__(self) -> str:
+        parts = [f"dims={self.dims!r}"] if self.dims is not None else []
+        parts += [f"coords={sorted(self.coords)}"] if self.coords else []
+        parts += [f"{name}={value!r}" for name, value in self.attrs.items()]
+        return f"Labels({', '.join(parts)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Labels):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that plain JSON can hold."""
+        made: dict[str, Any] = {}
+        if self.dims is not None:
+            made["dims"] = list(self.dims)
+        if self.coords:
+            made["coords"] = {
+                name: {
+                    "dims": list(dims),
+                    "values": _array_to_json(values),
+                    "attrs": attrs_to_json(attrs),
+                }
+                for name, (dims, values, attrs) in self.coords.items()
+            }
+        if self.attrs:
+            made["attrs"] = attrs_to_json(self.attrs)
+        return made
+
+    @classmethod
+    def from_json(cls, made: Mapping[str, Any]) -> Labels:
+        """Undo `to_json`."""
+        coords = {
+            name: (tuple(c["dims"]), _array_from_json(c["values"]), attrs_from_json(c["attrs"]))
+            for name, c in made.get("coords", {}).items()
+        }
+        dims = made.get("dims")
+        return _from_parts(
+            None if dims is None else tuple(dims), coords, attrs_from_json(made.get("attrs", {}))
+        )
+
+    def replace(self, **changes: Any) -> Labels:
+        """Return labels with `dims`, `coords` or `attrs` exchanged."""
+        return _from_parts(
+            changes.get("dims", self.dims),
+            changes.get("coords", self.coords),
+            changes.get("attrs", self.attrs),
+        )
+
+
+def _from_parts(dims: Any, coords: Any, attrs: Any) -> Labels:
+    return Labels(dims, coords, **attrs)
+
+
+def _coordinate(
+    name: str, value: Any
+) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
+    dims: Any = (name,)
+    attrs: dict[str, Any] = {}
+    if isinstance(value, tuple) and len(value) in (2, 3) and isinstance(value[0], str | tuple | list):
+        dims, value, *rest = value
+        attrs = dict(rest[0]) if rest else {}
+    else:
+        attrs = dict(getattr(value, "attrs", {}))  # an xarray coordinate brings its own
+    dims = (dims,) if isinstance(dims, str) else tuple(dims)
+    values = np.asarray(value)
+    if values.dtype.kind not in "USO":
+        values = to_stored(values)
+    elif values.dtype.kind == "O":
+        raise UnsupportedDTypeError(f"coordinate {name!r} holds Python objects; pass numbers or text")
+    if values.ndim != len(dims):
+        raise ValueError(
+            f"coordinate {name!r} has {values.ndim} axes, but dims {dims!r}; "
+            "pass (dims, values) for a coordinate that is not 1-D along its own name"
+        )
+    return dims, values, attrs
+
+
+def attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as JSON values that remember their NumPy type."""
+    return {str(name): _attribute_to_json(value, name) for name, value in attrs.items()}
+
+
+def attrs_from_json(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo `attrs_to_json`."""
+    return {name: _attribute_from_json(value) for name, value in made.items()}
+
+
+def _attribute_to_json(value: Any, name: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {_TYPED: "array", **_array_to_json(value)}
+    if isinstance(value, np.generic):
+        if value.dtype.kind == "U":
+            return str(value)
+        return {_TYPED: "scalar", **_array_to_json(np.asarray(value))}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_TYPED: "float", "data": _number_to_json(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise ValueError(f"attribute {name!r}: {value} does not fit into 64 bits")
+        return value
+    if isinstance(value, complex):
+        return _attribute_to_json(np.complex128(value), name)
+    if isinstance(value, list | tuple):
+        return [_attribute_to_json(item, name) for item in value]
+    if isinstance(value, Mapping):
+        return {_TYPED: "dict", "data": attrs_to_json(value)}
+    raise UnsupportedDTypeError(
+        f"attribute {name!r} is a {type(value).__name__}; use text, numbers, lists or NumPy values"
+    )
+
+
+def _attribute_from_json(made: Any) -> Any:
+    if isinstance(made, list):
+        return [_attribute_from_json(item) for item in made]
+    if not isinstance(made, dict):
+        return made
+    kind = made[_TYPED]
+    if kind == "array":
+        return _array_from_json(made)
+    if kind == "scalar":
+        return _array_from_json(made)[()]
+    if kind == "float":
+        return _INFINITIES[made["data"]]
+    return attrs_from_json(made["data"])
+
+
+def _array_to_json(values: NDArray[Any]) -> dict[str, Any]:
+    if values.dtype.kind == "U":
+        return {"dtype": "str", "shape": list(values.shape), "data": values.ravel().tolist()}
+    values = to_stored(values)
+    flat = values.ravel()
+    if values.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
+    data: list[Any] = flat.tolist()
+    if values.dtype.kind in "fc" and not np.isfinite(flat).all():
+        data = [_number_to_json(number) for number in data]
+    return {"dtype": values.dtype.name, "shape": list(values.shape), "data": data}
+
+
+def _array_from_json(made: Mapping[str, Any]) -> NDArray[Any]:
+    shape = tuple(made["shape"])
+    if made["dtype"] == "str":
+        return np.array(made["data"], dtype=str).reshape(shape)
+    dtype = DTYPES[made["dtype"]]
+    data = made["data"]
+    if dtype.kind in "fc":
+        data = [_INFINITIES.get(item, item) if isinstance(item, str) else item for item in data]
+    if dtype.kind == "c":
+        parts = np.array(data, dtype=np.empty(0, dtype).real.dtype)
+        return parts.view(dtype).reshape(shape)
+    return np.array(data, dtype=dtype).reshape(shape)
+
+
+def _number_to_json(number: float) -> float | str:
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
