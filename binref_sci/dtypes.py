@@ -33,7 +33,9 @@ NAMES: Final = (
 )
 
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
-    name: np.dtype(name).newbyteorder("<") for name in NAMES
+    # through `.str`, since `newbyteorder` alone leaves a dtype that prints as '<f8'
+    name: np.dtype(np.dtype(name).newbyteorder("<").str)
+    for name in NAMES
 }
 """Name on the wire -> little-endian dtype."""
 
@@ -139,8 +141,8 @@ def to_stored(array: ArrayLike) -> NDArray[Any]:
 
     Examples
     --------
-    >>> to_stored(np.array([1.0, 2.0], ">f8")).dtype.byteorder
-    '='
+    >>> to_stored(np.array([1.0, 2.0], ">f8")).tobytes()[:8].hex()
+    '000000000000f03f'
     """
     if isinstance(array, np.ma.MaskedArray):
         raise UnsupportedDTypeError(
