@@ -46,8 +46,9 @@ class Segment:
     stride
         Bytes from one snapshot to the next; negative in a reversed trajectory.
     offsets, sizes
-        Byte offset and compressed size of each snapshot, int64, shape ``(count,)``;
-        given for compressed buffers, where `offset` and `stride` say nothing.
+        Byte offset and size in the buffer of each snapshot, int64, shape ``(count,)``;
+        given where snapshots are compressed or scattered: `offset` and `stride` then
+        say nothing.
     """
 
     path: str
@@ -224,7 +225,11 @@ class Stored:
             segment = self.segments[number]
             mine = np.flatnonzero(numbers == number)
             local = table[mine, 0] - self.starts[number]
-            offsets = segment.offset + local * segment.stride + inner[mine]
+            if segment.offsets is None:
+                bases = segment.offset + local * segment.stride
+            else:
+                bases = segment.offsets[local]
+            offsets = bases + inner[mine]
             by_offset = np.argsort(offsets, kind="stable")
             offsets, mine = offsets[by_offset], mine[by_offset]
             buffer = buffers.open(segment.path)
@@ -256,9 +261,13 @@ class Stored:
         for position, piece in self._pieces(snapshots.start, snapshots.step, snapshots.count):
             target = out[position : position + piece.count]
             buffer = buffers.open(piece.path)
-            if self.compression is not None:
+            if piece.offsets is not None:
                 for index in range(piece.count):
-                    whole = self._decode(buffer, *piece.place(index))
+                    offset, size = piece.place(index)
+                    if self.compression is None:
+                        _read_box(buffer, offset + inner_base, counts, steps, target[index, ...])
+                        continue
+                    whole = self._decode(buffer, offset, size)
                     target[index] = _strided(whole, self.dtype, inner_base, counts, steps)
                 continue
             base, step = piece.offset, piece.stride
