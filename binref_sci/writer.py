@@ -257,8 +257,9 @@ class BinrefWriter:
                 and type(time) is self._time_type
                 and self._next <= self._last
                 and array.flags.c_contiguous
-                and _monotonic() < self._watch_at
             ):
+                if _monotonic() >= self._watch_at:
+                    self._watch()
                 offset = self._next
                 nbytes = self._nbytes
                 done = _pwrite(self._fd, array, offset)
