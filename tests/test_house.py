@@ -1,0 +1,78 @@
+"""The rules of the house that no linter knows."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import binref_sci
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def floors() -> list[str]:
+    (contract,) = (
+        contract
+        for contract in PYPROJECT["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
+    return [module.strip(" ()") for layer in contract["layers"] for module in layer.split("|")]
+
+
+def test_every_top_level_module_is_on_a_floor():
+    modules = {
+        path.stem
+        for path in (ROOT / "binref_sci").iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
+    assert modules <= set(floors())
+
+
+def test_no_module_is_on_two_floors():
+    assert len(floors()) == len(set(floors()))
+
+
+def test_the_version_is_the_same_everywhere():
+    assert binref_sci.__version__ == PYPROJECT["project"]["version"]
+    assert f"## {binref_sci.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_everything_public_can_be_had_and_is_listed():
+    listed = set(binref_sci.__all__)
+    for name in listed:
+        getattr(binref_sci, name)
+    assert listed <= set(dir(binref_sci))
+    public = {
+        name
+        for name in dir(binref_sci)
+        if not name.startswith("_") and f"binref_sci.{name}" not in sys.modules
+    }
+    assert public <= listed
+
+
+def test_the_readme_names_the_two_commands_that_the_makefile_has():
+    readme = (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("test", "demo"):
+        assert f"make {target}" in readme
+        assert f"\n{target}:" in makefile
+
+
+def test_every_link_of_the_readme_leads_to_a_file_of_the_project():
+    readme = (ROOT / "README.md").read_text()
+    links = [part.split(")")[0] for part in readme.split("](")[1:]]
+    assert links
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "statement", ["import binref_sci", "from binref_sci import BinrefArray, BinrefWriter"]
+)
+def test_a_solver_that_writes_imports_no_heavy_package(statement):
+    heavy = {"xarray", "dask", "pandas", "matplotlib", "fastapi", "IPython"}
+    code = f"import sys; {statement}; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
