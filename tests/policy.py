@@ -112,4 +112,10 @@ def fail_if_full(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "long: takes more than a few seconds; left out unless BINREF_SCI_FULL=1"
+    )
+    config.addinivalue_line(
+        "markers", "needs(*programs): skipped where a program is missing, failed in a full run"
+    )
     config.pluginmanager.register(Policy(config), "binref-sci-policy")
