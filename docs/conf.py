@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 DOCS = Path(__file__).parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
@@ -33,7 +34,7 @@ numpydoc_show_class_members = False
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!binref_sci\.).*")]
 
-# --- the API pages: one for each public module, from its __all__ ----------------------------------
+# --- the API pages: one for each public module ----------------------------------------------------
 
 PUBLIC = ["binref_sci", "binref_sci.runtime", "binref_sci.errors"]
 
@@ -44,16 +45,25 @@ def directive_for(thing: object) -> str:
     return "autofunction" if inspect.isroutine(thing) else "autodata"
 
 
+def public_names(module: ModuleType) -> list[str]:
+    """What `__all__` lists, or else what the module itself defines."""
+    own = [name for name, thing in vars(module).items() if is_defined_in(module, thing)]
+    names = [name for name in getattr(module, "__all__", own) if not name.startswith("_")]
+    return sorted((n for n in names if not inspect.ismodule(getattr(module, n))), key=str.lower)
+
+
+def is_defined_in(module: ModuleType, thing: object) -> bool:
+    return getattr(thing, "__module__", None) == module.__name__
+
+
 def api_page(module_name: str) -> str:
     module = importlib.import_module(module_name)
-    names = sorted(getattr(module, "__all__", []), key=str.lower)
-    names = [name for name in names if not inspect.ismodule(getattr(module, name))]
     lines = [module_name, "=" * len(module_name), "", f".. automodule:: {module_name}", ""]
     lines += [f".. currentmodule:: {module_name}", ""]
-    for name in names:
-        if not name.startswith("__"):
-            lines += [f".. {directive_for(getattr(module, name))}:: {name}"]
-            lines += ["   :members:"] * inspect.isclass(getattr(module, name)) + [""]
+    for name in public_names(module):
+        thing = getattr(module, name)
+        lines += [f".. {directive_for(thing)}:: {name}"]
+        lines += ["   :members:"] * inspect.isclass(thing) + [""]
     return "\n".join(lines)
 
 

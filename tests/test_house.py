@@ -97,7 +97,7 @@ def test_the_readmes_example_runs_as_it_stands(tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     command = [sys.executable, "-W", "error", "-c", example]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stderr, done.stdout) == ("", "2.5\n")
+    assert (done.stderr, done.stdout) == ("", "3.125\n")
 
 
 @root_is_there
