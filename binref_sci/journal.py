@@ -315,6 +315,21 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     return Journal(place, header, segments, counts, state)
 
 
+RUN_FILE = "run.json"
+
+
+def run_id_of(directory: str | os.PathLike[str]) -> str | None:
+    """Return the id of the call that is running in a directory, as its ``run.json`` says."""
+    try:
+        content = orjson.loads(Path(directory, RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("state") != "running":
+        return None
+    run = content.get("run_id")
+    return run if isinstance(run, str) else None
+
+
 def locked(path: str | os.PathLike[str]) -> bool:
     """Tell whether a living writer holds the journal."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

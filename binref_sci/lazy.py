@@ -166,4 +166,6 @@ def to_xarray(
         for key, (coord_dims, values, attrs) in labels.coords.items()
         if set(coord_dims) <= set(dims)
     }
-    return xr.DataArray(data, coords=coords, dims=dims, name=name, attrs=labels.attrs)
+    made = xr.DataArray(data, coords=coords, dims=dims, attrs=labels.attrs)
+    made.name = name  # the constructor would take None for dask's own name
+    return made

@@ -343,9 +343,10 @@ def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Seg
         return [Segment(path, 0, count, 0, offsets, np.full(count, nbytes, dtype=np.int64))]
     segments: list[Segment] = []
     start = 0
-    while start < count:
-        following = turns[turns > start]
-        stop = int(following[0]) + 1 if len(following) else count
+    for turn in [*turns.tolist(), count - 1]:
+        if turn < start:
+            continue  # the gap between two runs is no run of its own
+        stop = turn + 1
         stride = int(steps[start]) if stop - start > 1 else nbytes
         segments.append(Segment(path, int(offsets[start]), stop - start, stride))
         start = stop
