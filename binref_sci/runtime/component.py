@@ -325,7 +325,7 @@ def _from_file(path: Path) -> ModuleType:
     another component has the name; then after its path. While it runs, the modules of
     other components are out of sight, and its own folder comes first.
     """
-    with _loading, _apart(path.parent):
+    with _loading, _apart(path.parent, path.stem):
         known = sys.modules.get(path.stem)
         free = known is None or getattr(known, "__file__", None) == str(path)
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
@@ -347,17 +347,19 @@ def _from_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _apart(folder: Path) -> Iterator[None]:
-    """Hide what other components imported from their own folders under names used in this one."""
+def _apart(folder: Path, stem: str) -> Iterator[None]:
+    """Hide what other components imported from their own folders under names used in this one.
+
+    Not the component's own name, `stem`: whether it is taken decides how it is called.
+    """
     own = os.fspath(folder)
     names = {entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or entry.is_dir()}
+    names.discard(stem)
     hidden = {
         name: module
         for name, module in sys.modules.items()
         if name.partition(".")[0] in names and _is_other(module, own)
     }
-    # The component's own name stays in sight: it decides what this one is called.
-    hidden = {name: module for name, module in hidden.items() if name != "tesseract_api"}
     for name in hidden:
         del sys.modules[name]
     _folders.add(own)

@@ -87,6 +87,7 @@ class RunDirectory:
             name = self.path.name
             run_id = name.removeprefix(PREFIX) if name.startswith(PREFIX) else None
         self.run_id = checked_run_id(run_id or uuid.uuid4().hex)
+        self._made = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         self.call = Call(self.path, self.output_path, self.run_id, time.time_ns())
         self._facts: dict[str, Any] = {}
@@ -110,6 +111,11 @@ class RunDirectory:
         """What leads from the output path to this folder, such as ``run_7f3c/``, or nothing."""
         relative = self.path.relative_to(self.output_path).as_posix()
         return "" if relative == "." else f"{relative}/"
+
+    def discard(self) -> None:
+        """Take the folder away again if it was made for a call that did not begin."""
+        if self._made and not any(self.path.iterdir()):
+            self.path.rmdir()
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Say that the call runs; move what an older run left as its result aside.
