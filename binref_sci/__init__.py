@@ -38,4 +38,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module"}
+    return sorted(({*globals()} - hidden) | {*__all__})
