@@ -295,7 +295,9 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty after a whole line; else cut short by a crash
     if not lines:
-        raise JournalError(f"{place.name!r} is not a journal: it has no complete line ({torn[:40]!r})")
+        raise JournalError(
+            f"{place.name!r} is not a journal: it has no complete line ({torn[:40]!r})"
+        )
     parsed = [_parse_line(place, number, line) for number, line in enumerate(lines, start=1)]
     try:
         header = _header(parsed[0], place)
@@ -433,7 +435,9 @@ def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
     if last.table is not None:
         made = _size(directory, last.table) // RECORD_BYTES - last.first_record
         while made > 0:  # a record may have reached the disk before its frame
-            ((offset, length),) = read_records(directory, last.table, last.first_record + made - 1, 1)
+            ((offset, length),) = read_records(
+                directory, last.table, last.first_record + made - 1, 1
+            )
             if offset + length <= size:
                 break
             made -= 1
@@ -496,9 +500,7 @@ def _read_coordinate(made: Mapping[str, Any], directory: str) -> NDArray[Any]:
     return values
 
 
-def block_of(
-    block: tuple[slice, ...] | None, shape: tuple[int, ...] | None
-) -> Block | None:
+def block_of(block: tuple[slice, ...] | None, shape: tuple[int, ...] | None) -> Block | None:
     """Return where a block of slices lies in a field of `shape`.
 
     Raises

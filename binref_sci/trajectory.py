@@ -73,7 +73,9 @@ class Trajectory:
         """
         items = list(refs)
         if not items:
-            raise ValueError("a trajectory needs at least one reference: none has no shape or dtype")
+            raise ValueError(
+                "a trajectory needs at least one reference: none has no shape or dtype"
+            )
         first = items[0].layout
         segments: list[Segment] = []
         number = 0
@@ -231,7 +233,9 @@ class Trajectory:
         return made
 
     def __array__(
-        self, dtype: DTypeLike | None = None, copy: bool | None = None
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
     ) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a Trajectory is on disk: making a NumPy array of it reads a copy")

@@ -477,7 +477,11 @@ class BinrefWriter:
                 before = self._lines[-1]
                 record = before.first_record + count - before.start
                 line = replace(
-                    before, start=count, offset=position, shape=shape, dtype=dtype,
+                    before,
+                    start=count,
+                    offset=position,
+                    shape=shape,
+                    dtype=dtype,
                     first_record=record if before.table else 0,
                 )
             else:
@@ -555,9 +559,7 @@ class BinrefWriter:
         if self._header is None or not self._lines:
             raise WriterError(f"no snapshot of {self._what} has been written yet")
         starts = [line.start for line in self._lines]
-        counts = tuple(
-            b - a for a, b in zip(starts, [*starts[1:], self._count], strict=True)
-        )
+        counts = tuple(b - a for a, b in zip(starts, [*starts[1:], self._count], strict=True))
         return Journal(Path(self.journal_path), self._header, tuple(self._lines), counts, "writing")
 
     def stack(self) -> BinrefArray:
@@ -571,8 +573,10 @@ class BinrefWriter:
         with self._lock:
             journal = self._pinned()
             if self._compression is not None or len(journal.segments) > 1:
-                found = "each is compressed on its own" if self._compression else (
-                    f"they lie in {len(journal.segments)} segments"
+                found = (
+                    "each is compressed on its own"
+                    if self._compression
+                    else (f"they lie in {len(journal.segments)} segments")
                 )
                 raise WriterError(
                     f"cannot stack {journal.count} snapshots of {self._what} into one byte range: "
@@ -706,8 +710,7 @@ class BinrefWriter:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
         return (
-            f"BinrefWriter({self.name!r}, {self._count} snapshots, {state}, "
-            f"in {self.directory!r})"
+            f"BinrefWriter({self.name!r}, {self._count} snapshots, {state}, in {self.directory!r})"
         )
 
 
