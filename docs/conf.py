@@ -21,6 +21,8 @@ html_title = "binref_sci"
 html_static_path = ["_static"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("architecture", "formats", "develop", "changelog")}
+default_role = "py:obj"  # `name` in a docstring is code, and a link where it is one of ours
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
