@@ -7,12 +7,12 @@ import logging
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -76,6 +76,8 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
         If the default format cannot be given.
     ComponentLoadError
         If the component cannot be loaded.
+    KeyboardInterrupt
+        If stopped by a signal before it was loaded.
     """
     formats = negotiation.offered_formats(has_output_path=options.output_path is not None)
     if options.output_format not in formats:
@@ -94,7 +96,12 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             scratch=options.output_path is None,
             input_path=None if options.input_path is None else str(options.input_path.resolve()),
         )
-        asyncio.run(_serve(settings, options, listener, ready))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            stack.callback(_restore, number, signal.getsignal(number))
+        try:
+            asyncio.run(_serve(settings, options, listener, ready))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 async def _serve(
@@ -103,15 +110,19 @@ async def _serve(
     listener: socket.socket,
     ready: Callable[[Facts, str], None],
 ) -> None:
-    loop = asyncio.get_running_loop()
     this = asyncio.current_task()
-    if this is not None:
-        # Until uvicorn takes over, and when it raises the signal again at its end. Not
-        # loop.add_signal_handler: that one would also hear the signals meant for uvicorn.
-        with suppress(ValueError):  # not in the main thread: no signals there
-            signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(this.cancel))
+    loop = asyncio.get_running_loop()
+    serving = False
+
+    def interrupt(*_: object) -> None:
+        # Uvicorn has handlers of its own, and raises the signal again when it has stopped.
+        if this is not None and not serving:
+            loop.call_soon_threadsafe(this.cancel)
+
+    with suppress(ValueError):  # not in the main thread: no signals there
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, interrupt)
     pool = Pool(settings, options.workers)
-    server: uvicorn.Server | None = None
     try:
         facts = await pool.open()
 
@@ -136,15 +147,17 @@ async def _serve(
             timeout_keep_alive=60,
             timeout_graceful_shutdown=max(1, round(options.grace)),
         )
-        server = uvicorn.Server(config)
         listener.listen(config.backlog)
+        serving = True
         ready(facts, _url(listener))
-        await server.serve([listener])
-    except asyncio.CancelledError:
-        if server is None or not server.should_exit:
-            raise
+        await uvicorn.Server(config).serve([listener])
     finally:
         await pool.close()
+
+
+def _restore(number: int, handler: Any) -> None:
+    with suppress(ValueError, TypeError):  # not in the main thread; not set from Python
+        signal.signal(number, handler)
 
 
 def _bind(host: str, port: int) -> socket.socket:
