@@ -1,0 +1,285 @@
+"""Buffers on disk: the only module that opens, reads and writes them.
+
+Reads are positioned (``preadv``), checked against the file's size before the first
+byte, and keep no descriptor. Paths are confined to a root by `confine`, and nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+
+BUFFER_SUFFIX = ".bin"
+
+
+class Identity(NamedTuple):
+    """What tells one file from the next under the same name."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+class OpenBuffer(NamedTuple):
+    """A buffer open for one read plan."""
+
+    fd: int
+    size: int
+    name: str
+
+
+def confine(root: str | os.PathLike[str], relative: str) -> str:
+    """Return the real path of a buffer, or refuse one outside `root`.
+
+    Parameters
+    ----------
+    root
+        Directory that references are relative to; may itself be a link.
+    relative
+        Path from the wire or from a journal, with ``/`` between folders.
+
+    Raises
+    ------
+    InvalidReferenceError
+        For absolute paths, URLs, ``..`` and links that lead outside, and names
+        that no file can have.
+
+    Examples
+    --------
+    >>> confine("/", "a/../b.bin")
+    '/b.bin'
+    """
+    if not relative or "\0" in relative:
+        raise InvalidReferenceError(f"buffer path {relative!r} is not a file name")
+    # A backslash separates folders on Windows alone; references never hold one that does.
+    if relative.startswith("/") or "://" in relative or "\\" in relative:
+        raise InvalidReferenceError(
+            f"buffer path must be relative to {os.fspath(root)!r}, with '/' between folders, "
+            f"got {relative!r}"
+        )
+    lexical = posixpath.normpath(relative)
+    real_root = os.path.realpath(root)
+    try:
+        real = os.path.realpath(os.path.join(real_root, lexical))
+    except (OSError, ValueError) as error:
+        raise InvalidReferenceError(f"buffer path {relative!r} cannot be resolved") from error
+    inside = real_root.rstrip("/") + "/"
+    if lexical.startswith("..") and lexical[2:3] in ("", "/") or not real.startswith(inside):
+        raise InvalidReferenceError(
+            f"buffer path must stay under {real_root!r}, but {relative!r} leads outside it"
+        )
+    return real
+
+
+@contextmanager
+def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuffer]:
+    """Open a buffer for reading; closed when the block ends.
+
+    Raises
+    ------
+    BufferNotFoundError
+        If there is no such file, or it is not a regular one.
+    InvalidReferenceError
+        If the path leads outside `root`.
+    """
+    real = confine(root, relative)
+    try:
+        # O_NONBLOCK: a fifo under this name must not hang the reader.
+        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BufferNotFoundError(
+            f"buffer {relative!r} does not exist under {os.fspath(root)!r}"
+        ) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
+        yield OpenBuffer(fd, status.st_size, real)
+    finally:
+        os.close(fd)
+
+
+def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
+    """Return the status of a confined, regular file; nothing is read.
+
+    The file is looked at each time. What is remembered is only that this inode was
+    found inside this root, so that a hundred thousand references into one buffer
+    do not resolve its path a hundred thousand times.
+
+    Raises
+    ------
+    BufferNotFoundError
+        If there is no such file, or it is not a regular one.
+    InvalidReferenceError
+        If the path leads outside `root`.
+    """
+    key = (os.fspath(root), relative)
+    known = _inside.get(key)
+    if known is not None:
+        try:
+            status = os.stat(known[0])
+        except OSError:
+            pass
+        else:
+            if (status.st_dev, status.st_ino) == known[1]:
+                return status
+    real = confine(root, relative)
+    try:
+        status = os.stat(real)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BufferNotFoundError(
+            f"buffer {relative!r} does not exist under {os.fspath(root)!r}"
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
+    if len(_inside) >= _REMEMBERED:
+        _inside.clear()
+    _inside[key] = (os.path.join(key[0], relative), (status.st_dev, status.st_ino))
+    return status
+
+
+_REMEMBERED = 4096
+_inside: dict[tuple[str, str], tuple[str, tuple[int, int]]] = {}
+
+
+def identity(root: str | os.PathLike[str], relative: str) -> Identity:
+    """Return what changes when a buffer is rewritten; nothing is read.
+
+    Raises
+    ------
+    BufferNotFoundError, InvalidReferenceError
+        As `status_of`.
+    """
+    status = status_of(root, relative)
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def require(buffer: OpenBuffer, offset: int, nbytes: int) -> None:
+    """Check that a buffer holds the bytes a reference asks for.
+
+    Raises
+    ------
+    TruncatedBufferError
+        With the file, the bytes needed and the bytes found.
+    """
+    if offset + nbytes > buffer.size:
+        raise truncated(buffer.name, offset, nbytes, buffer.size)
+
+
+def truncated(name: str, offset: int, nbytes: int, found: int) -> TruncatedBufferError:
+    """Return the error for a buffer that ends too early."""
+    return TruncatedBufferError(
+        f"buffer {name!r} holds {found} bytes, but bytes {offset} to {offset + nbytes} are needed; "
+        "was the run that wrote it interrupted?"
+    )
+
+
+def read_into(buffer: OpenBuffer, offset: int, target: NDArray[Any] | memoryview) -> None:
+    """Fill a C-contiguous `target` from byte `offset` on.
+
+    Raises
+    ------
+    TruncatedBufferError
+        If the file ends first: short data is never padded.
+    """
+    view = memoryview(target).cast("B") if target.nbytes else memoryview(b"")
+    done = 0
+    while done < len(view):
+        # One call moves at most 2 GiB on Linux, and may be cut short anywhere.
+        got = os.preadv(buffer.fd, [view[done:] if done else view], offset + done)
+        if not got:
+            raise truncated(buffer.name, offset, len(view), os.fstat(buffer.fd).st_size)
+        done += got
+
+
+def read_into_many(buffer: OpenBuffer, offset: int, targets: list[NDArray[Any]]) -> None:
+    """Fill C-contiguous, non-empty `targets` one after another from byte `offset` on.
+
+    Raises
+    ------
+    TruncatedBufferError
+        If the file ends first.
+    """
+    for first in range(0, len(targets), _IOV_MAX):
+        batch = targets[first : first + _IOV_MAX]
+        wanted = sum(target.nbytes for target in batch)
+        got = os.preadv(buffer.fd, batch, offset)
+        if got < wanted:  # rare: fall back to one by one, which knows where it stopped
+            position = offset
+            for target in batch:
+                read_into(buffer, position, target)
+                position += target.nbytes
+        offset += wanted
+
+
+_IOV_MAX = 1024  # what Linux takes in one preadv
+
+
+def create_buffer(directory: str | os.PathLike[str], suffix: str = BUFFER_SUFFIX) -> tuple[str, int]:
+    """Create a new, empty buffer; return its name and a descriptor to write with.
+
+    The name is random and the file is created exclusively: no two writers share
+    one, across threads, processes and forks.
+    """
+    name = uuid.uuid4().hex + suffix
+    path = os.path.join(directory, name)
+    return name, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def write_at(fd: int, data: NDArray[Any] | bytes, offset: int) -> None:
+    """Write all of `data`, C-contiguous, at `offset`.
+
+    Raises
+    ------
+    OSError
+        As the system reports it; bytes after `offset` are then undefined, and the
+        next write at the same place repairs them.
+    """
+    nbytes = data.nbytes if not isinstance(data, bytes) else len(data)
+    if not nbytes:
+        return
+    done = os.pwrite(fd, data, offset)
+    if done == nbytes:
+        return
+    view = memoryview(data).cast("B")
+    while done < nbytes:
+        done += os.pwrite(fd, view[done:], offset + done)
+
+
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Make names created in `directory` survive a loss of power."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: Path, pieces: Iterator[bytes | memoryview], *, sync: bool = False) -> None:
+    """Write a small file so that a reader sees the old one or the new one, whole."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with partial.open("xb") as file:
+            for piece in pieces:
+                file.write(piece)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_directory(path.parent)
