@@ -1,0 +1,121 @@
+"""What a test run may leave out, and how it says so.
+
+Without ``BINREF_SCI_FULL=1`` the tests marked ``long`` are left out and a test that ``needs`` a
+program that is missing is skipped; the summary tells both. With it nothing is left out: a missing
+program and every skip that `ALLOWED_SKIPS` does not name are failures.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+FULL = os.environ.get("BINREF_SCI_FULL", "") not in {"", "0"}
+
+# Node id (a pattern) -> why this test may be skipped even in a full run.
+ALLOWED_SKIPS: dict[str, str] = {}
+
+# No deadlines: on a busy machine they fail tests that are right. pytest-timeout catches hangs.
+settings.register_profile("default", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("ci" if FULL else "default")
+
+
+def require(program: str) -> Path:
+    """Path of an external program; without it the test is skipped, in a full run failed."""
+    found = shutil.which(program)
+    if found is not None:
+        return Path(found)
+    message = f"needs {program!r}, which is not on PATH"
+    if FULL:
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
+@pytest.fixture
+def needs() -> Callable[[str], Path]:
+    """Ask for a program inside a test: ``compiler = needs("gcc")``."""
+    return require
+
+
+class Policy:
+    """The hooks. Workers of pytest-xdist count what they leave out; the controller reports it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.long = 0
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if FULL or "long" in self.config.option.markexpr:
+            return
+        long = [item for item in items if item.get_closest_marker("long")]
+        if long:
+            self.long = len(long)
+            self.config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        for mark in item.iter_markers("needs"):
+            for program in mark.args:
+                require(program)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item):
+        report = yield
+        if report.skipped and not hasattr(report, "wasxfail"):
+            fail_if_full(report)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector):
+        report = yield
+        if report.skipped:
+            fail_if_full(report)
+        return report
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["long"] = self.long
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node) -> None:
+        # Every worker collects every test, so any one of them has the whole count.
+        self.long = max(self.long, getattr(node, "workeroutput", {}).get("long", 0))
+
+    def pytest_terminal_summary(self, terminalreporter) -> None:
+        skipped = Counter(reason(report) for report in terminalreporter.stats.get("skipped", []))
+        if not self.long and not skipped:
+            terminalreporter.write_line("nothing was left out of this run")
+            return
+        terminalreporter.write_line("left out of this run (BINREF_SCI_FULL=1 make test adds it):")
+        if self.long:
+            terminalreporter.write_line(f"  {self.long} long tests")
+        for why, count in sorted(skipped.items()):
+            terminalreporter.write_line(f"  {count} skipped: {why}")
+
+
+def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return why.removeprefix("Skipped: ")
+
+
+def fail_if_full(report: pytest.TestReport | pytest.CollectReport) -> None:
+    allowed = any(fnmatch(report.nodeid, pattern) for pattern in ALLOWED_SKIPS)
+    if FULL and not allowed:
+        report.longrepr = f"skipped in a full run: {reason(report)}"
+        report.outcome = "failed"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "long: takes more than a few seconds; left out unless BINREF_SCI_FULL=1"
+    )
+    config.addinivalue_line(
+        "markers", "needs(*programs): skipped where a program is missing, failed in a full run"
+    )
+    config.pluginmanager.register(Policy(config), "binref-sci-policy")
