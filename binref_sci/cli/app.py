@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the shape click gives its callbacks
+def _print_version(wanted: bool) -> None:
     if wanted:
         try:
             number = version("binref-sci")

@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 def serve_command(
     component: Annotated[
         str,
-        typer.Argument(metavar="COMPONENT", help="Folder of the component, or its tesseract_api.py."),
+        typer.Argument(
+            metavar="COMPONENT", help="Folder of the component, or its tesseract_api.py."
+        ),
     ],
     *,
     port: Annotated[

@@ -161,7 +161,9 @@ class _Call(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
         order = self._order
-        if order.run_id in self._active:  # two requests may have been checked before either came here
+        if (
+            order.run_id in self._active
+        ):  # two requests may have been checked before either came here
             await _error(409, _already_running(order.run_id))(scope, receive, send)
             return
         self._active.add(order.run_id)
@@ -268,7 +270,9 @@ class _Listener:
             async with asyncio.timeout(STALL_SECONDS):
                 await self._send(message)
         except (TimeoutError, OSError):
-            log.warning("a client took nothing for %.0f s, or hung up; it is dropped", STALL_SECONDS)
+            log.warning(
+                "a client took nothing for %.0f s, or hung up; it is dropped", STALL_SECONDS
+            )
             self.gone = True
 
 
@@ -369,7 +373,7 @@ def _check_content_type(request: Request) -> None:
         raise HTTPException(
             415,
             f"a body with 'Content-Encoding: {coding}' is not understood; send it as it is "
-            "(arrays may be compressed one by one, with \"compression\": \"lz4\")",
+            '(arrays may be compressed one by one, with "compression": "lz4")',
         )
 
 

@@ -142,7 +142,9 @@ class Worker:
             kind, length = await self._header()
             told = orjson.loads(await self._reader.readexactly(length))
         except WorkerDiedError as died:
-            raise ComponentLoadError(f"the worker process died loading the component: {died}") from died
+            raise ComponentLoadError(
+                f"the worker process died loading the component: {died}"
+            ) from died
         if kind == channel.FAILED:
             raise ComponentLoadError(**told)
         return Facts(**told | {"endpoints": tuple(told["endpoints"])})

@@ -123,9 +123,7 @@ def _answer(
             shutil.rmtree(output_path / folder, ignore_errors=True)
 
 
-def _send_all(
-    link: Channel, pieces: Iterable[bytes | memoryview], order: Order
-) -> str | None:
+def _send_all(link: Channel, pieces: Iterable[bytes | memoryview], order: Order) -> str | None:
     """Send `pieces`; return what went wrong in making them."""
     try:
         link.send_pieces(pieces)
