@@ -31,7 +31,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from binref_sci.errors import FormatError
+from binref_sci.errors import FormatError, PayloadError
+from binref_sci.runtime.run import checked_run_id
 from binref_sci.server import docs_page, negotiation
 from binref_sci.server.channel import PIECE_BYTES, Facts, Head, Order
 from binref_sci.server.negotiation import Encoding
@@ -50,7 +51,6 @@ STALL_SECONDS = 60.0
 # Bodies up to this size wait in memory, larger ones in a temporary file.
 SPOOL_BYTES = 1024 * 1024
 
-_RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _JSON_TYPE = re.compile(r"application/(json|json\+[a-z0-9]+|[a-z0-9.-]+\+json)")
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -179,6 +179,9 @@ class _Call(Response):
                     await self._fail(str(error), 503)(scope, receive, send)
                     return
                 status = await self._run(worker, body, size, scope, receive, send)
+        except asyncio.CancelledError:  # the server is stopped, and its grace is over
+            log.warning("%s run_%s: cut short, the server stops", order.endpoint, order.run_id)
+            raise
         finally:
             self._active.discard(order.run_id)
         log.info(
@@ -335,14 +338,13 @@ def _run_id(request: Request, active: set[str]) -> str:
     asked = request.query_params.getlist("run_id")
     if not asked:
         return uuid.uuid4().hex
-    (run_id, *more) = asked
-    if more or not _RUN_ID.fullmatch(run_id) or run_id in (".", ".."):
-        message = (
-            "run_id must be given once, as 1 to 128 of the letters A-Z a-z 0-9 . _ - "
-            f"and not . or ..; got {asked!r}. Leave it out to have one made"
-        )
-        entry = {"type": "run_id", "loc": ["query", "run_id"], "msg": message, "input": run_id}
-        raise HTTPException(422, [entry])  # type: ignore[arg-type]
+    try:
+        if len(asked) > 1:
+            raise PayloadError(f"run_id is given {len(asked)} times; give it once")
+        run_id = checked_run_id(asked[0])
+    except PayloadError as error:
+        entry = {"loc": ["query", "run_id"], "msg": str(error), "type": "run_id"}
+        raise HTTPException(422, [entry]) from error  # type: ignore[arg-type]
     if run_id in active:
         raise HTTPException(409, _already_running(run_id))
     return run_id

@@ -52,7 +52,7 @@ class Options:
     output_format: str = "json+base64"
     compression: str | None = None
     workers: int = 1
-    grace: float = 30.0
+    grace: int = 30
 
 
 def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None]) -> None:
@@ -144,7 +144,7 @@ async def _serve(
             server_header=False,
             # Calls are long and clients keep their connections: as long as tesseract-core.
             timeout_keep_alive=60,
-            timeout_graceful_shutdown=max(1, round(options.grace)),
+            timeout_graceful_shutdown=options.grace,
         )
         listener.listen(config.backlog)
         serving = True

@@ -63,8 +63,9 @@ def _serve(link: Channel, settings: Settings) -> None:
             component.name, component.version, tuple(component.endpoints), component.openapi()
         )
     except BaseException as error:
-        traceback.print_exc()
-        mistake = isinstance(error, FileNotFoundError)
+        if not isinstance(error, PayloadError):
+            traceback.print_exc()
+        mistake = isinstance(error, PayloadError)
         link.send(channel.FAILED, {"message": str(error), "callers_mistake": mistake})
         return
     link.send(channel.READY, facts)
@@ -95,7 +96,7 @@ def _answer(
     output_path = Path(settings.output_path)
     try:
         try:
-            run = RunDirectory(output_path / folder, output_path=output_path)
+            run = RunDirectory.new(output_path, order.run_id)
             response = endpoint.call(
                 component,
                 order.endpoint,
