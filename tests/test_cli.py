@@ -183,9 +183,9 @@ def test_help_tells_what_a_component_takes(tmp_path):
         text = " ".join(done.stdout.decode().split())
         assert done.returncode == 0, done.stderr
         assert "size integer default 16 points along each side" in text
-        assert "start array [:, 3] float64 required where it starts" in text
+        assert "start Array[(None, 3), Float64] required where it starts" in text
         assert "diffusivity number > 0 default 0.1 in m2/s" in text
-        assert "trajectory list of array [:, :] float64" in text
+        assert "trajectory list of Array[(None, None), Float64]" in text
 
 
 def test_help_without_a_component_tells_the_options():

@@ -37,7 +37,7 @@ def abstract_eval(abstract_inputs):
     return {"total": {"shape": [3], "dtype": "float64"}}
 '''
 
-WORK = '''
+WORK = """
 import ctypes, os, sys, time
 from pathlib import Path
 import numpy as np
@@ -88,7 +88,7 @@ def apply(inputs: InputSchema) -> OutputSchema:
     if inputs.do == "write":
         field = BinrefWriter("field").write(np.arange(float(inputs.size)))
     return OutputSchema(pid=os.getpid(), field=field)
-'''
+"""
 
 HOLD = """
 #include <time.h>
@@ -329,7 +329,9 @@ def test_references_need_an_output_path(work):
 # --- R14 and run directories --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run_id", ["../x", "..", ".", "", "a/b", "a\\b", "a\n", "ü", "x" * 129, "a:1"])
+@pytest.mark.parametrize(
+    "run_id", ["../x", "..", ".", "", "a/b", "a\\b", "a\n", "ü", "x" * 129, "a:1"]
+)
 def test_r14_a_run_id_cannot_name_another_folder(mix, run_id):
     before = sorted(mix.root.rglob("*"))
     response = mix.http.post(
@@ -372,7 +374,8 @@ def test_the_same_run_id_at_once_is_a_conflict(work):
 
 
 @pytest.mark.parametrize(
-    "buffer", ["../secret.bin:0", "/etc/hostname:0", "link.bin:0", "../in-other/x.bin:0", "none.bin"]
+    "buffer",
+    ["../secret.bin:0", "/etc/hostname:0", "link.bin:0", "../in-other/x.bin:0", "none.bin"],
 )
 def test_r14_a_reference_in_a_request_cannot_leave_the_input_path(mix, buffer):
     (mix.root / "in-other").mkdir(exist_ok=True)
@@ -450,7 +453,9 @@ def test_a_payload_that_does_not_fit_is_422(mix, body, named):
         assert any(named in entry["loc"] for entry in detail)
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ";", ""])
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", ";", ""]
+)
 def test_a_body_that_does_not_say_it_is_json_is_415(mix, content_type):
     response = mix.http.post(
         "/apply", content=b'{"inputs": {"a": [1]}}', headers={"Content-Type": content_type}
@@ -571,9 +576,10 @@ def test_a_client_that_leaves_in_mid_answer_disturbs_nobody(work):
 
 def test_a_slow_upload_holds_no_worker(work):
     host, port = work.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as slow, socket.create_connection(
-        (host, int(port))
-    ) as slower:
+    with (
+        socket.create_connection((host, int(port))) as slow,
+        socket.create_connection((host, int(port))) as slower,
+    ):
         for connection in (slow, slower):
             connection.sendall(
                 b"POST /apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -650,9 +656,7 @@ def test_the_grace_is_bounded(tmp_path):
     folder = component(tmp_path / "worker", WORK)
     with serving(folder, "--grace", "1", log_file=tmp_path / "log") as server:
         with server.client() as client, concurrent.futures.ThreadPoolExecutor() as threads:
-            call = threads.submit(
-                do, server, "spin", client=client, seconds=60, note="running"
-            )
+            call = threads.submit(do, server, "spin", client=client, seconds=60, note="running")
             wait_for((folder / "running").exists)
             workers = server.workers()
             server.process.send_signal(signal.SIGINT)
@@ -716,7 +720,17 @@ garbage = st.one_of(
             st.lists(inner, max_size=4)
             | st.dictionaries(
                 st.sampled_from(
-                    ["inputs", "a", "b", "object_type", "shape", "dtype", "data", "buffer", "encoding"]
+                    [
+                        "inputs",
+                        "a",
+                        "b",
+                        "object_type",
+                        "shape",
+                        "dtype",
+                        "data",
+                        "buffer",
+                        "encoding",
+                    ]
                 )
                 | st.text(max_size=4),
                 inner,
@@ -730,11 +744,15 @@ references = st.fixed_dictionaries(
     {
         "object_type": st.just("array"),
         "shape": st.lists(st.integers(-3, 2**70), max_size=3),
-        "dtype": st.sampled_from(["float64", "float32", "object", "<f8", "int128", "", "complex64"]),
+        "dtype": st.sampled_from(
+            ["float64", "float32", "object", "<f8", "int128", "", "complex64"]
+        ),
         "data": st.fixed_dictionaries(
             {
                 "buffer": st.text(max_size=20)
-                | st.sampled_from(["input.bin:0", "x:-1", "x:1e3", "x:99999999999999999999", ":", "x:0:0"])
+                | st.sampled_from(
+                    ["input.bin:0", "x:-1", "x:1e3", "x:99999999999999999999", ":", "x:0:0"]
+                )
                 | st.lists(st.floats() | st.none()),
                 "encoding": st.sampled_from(["binref", "base64", "json", "raw", "zip"]),
             },
@@ -771,7 +789,9 @@ relaxed = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 @settings(max_examples=150, **relaxed)
 @given(**requests)
-def test_what_nobody_would_send_is_refused_and_not_a_failure(mix, body, accept, content_type, run_id):
+def test_what_nobody_would_send_is_refused_and_not_a_failure(
+    mix, body, accept, content_type, run_id
+):
     _check_no_blame(mix, body, accept, content_type, run_id)
 
 

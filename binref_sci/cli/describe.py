@@ -46,7 +46,8 @@ def describe(component: Component, console: Console) -> None:
             console.print("and returns")
             answer = _body(operation.get("responses", {}).get("200", {}))
             console.print(_table(fields(openapi, answer)))
-    console.print(f"\nFor example: {escape(_example(openapi, component))}", soft_wrap=True)
+    console.print("\nAn array may be given as nested lists of numbers.")
+    console.print(f"For example: {escape(_example(openapi, component))}", soft_wrap=True)
 
 
 def fields(openapi: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Iterator[Field]:
@@ -59,8 +60,7 @@ def fields(openapi: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> I
             default = orjson.dumps(item["default"]).decode()
         else:
             default = "required" if name in required else ""
-        # The description beside a reference speaks of this field, the one behind it of the type.
-        text = str(raw.get("description", item.get("description", ""))).strip()
+        text = " ".join(str(item.get("description", "")).split())
         yield Field("  " * depth + name, kind_of(openapi, item), default, text)
         inner = item
         while inner.get("type") == "array" and isinstance(inner.get("items"), dict):
@@ -82,14 +82,14 @@ def resolve(openapi: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_array(schema: dict[str, Any]) -> bool:
-    """Whether a schema is that of an encoded array."""
-    return {"shape", "dtype", "data"} <= set(schema.get("properties", ()))
+    """Whether a schema is that of an encoded array; its title says which."""
+    return "array_flags" in schema
 
 
 def kind_of(openapi: dict[str, Any], schema: dict[str, Any]) -> str:
     """Name the type of a resolved schema in a word or two."""
     if is_array(schema):
-        return _array_kind(openapi, schema["properties"])
+        return str(schema.get("title", "array"))
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
         kinds = [kind_of(openapi, resolve(openapi, one)) for one in alternatives]
         return " or ".join(dict.fromkeys(kinds))
@@ -103,21 +103,6 @@ def kind_of(openapi: dict[str, Any], schema: dict[str, Any]) -> str:
     if kind == "object" and isinstance(values := schema.get("additionalProperties"), dict):
         return f"dict of {kind_of(openapi, resolve(openapi, values))}"
     return f"{kind}{_bounds(schema)}"
-
-
-def _array_kind(openapi: dict[str, Any], properties: dict[str, Any]) -> str:
-    dtype = resolve(openapi, properties["dtype"])
-    names = dtype.get("enum", [dtype["const"]] if "const" in dtype else [])
-    shape = resolve(openapi, properties["shape"])
-    axes = shape.get("prefixItems")
-    if axes is not None:
-        lengths = [str(axis.get("const", ":")) for axis in axes]
-        sizes = f"[{', '.join(lengths)}]"
-    elif shape.get("maxItems") == 0:
-        sizes = "scalar"
-    else:
-        sizes = "[...]"
-    return f"array {sizes} {'/'.join(names) if 0 < len(names) <= 3 else 'any number'}"
 
 
 def _bounds(schema: dict[str, Any]) -> str:

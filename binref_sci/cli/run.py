@@ -132,11 +132,17 @@ def run_command(
 
 @contextmanager
 def _run_directory(output_path: Path | None) -> Iterator[RunDirectory]:
-    if output_path is not None:
-        yield RunDirectory(output_path, output_path=output_path)
+    if output_path is None:
+        with tempfile.TemporaryDirectory(prefix="binref-sci-") as scratch:
+            yield RunDirectory(scratch)
         return
-    with tempfile.TemporaryDirectory(prefix="binref-sci-") as scratch:
-        yield RunDirectory(Path(scratch), output_path=Path(scratch))
+    try:
+        run = RunDirectory(output_path)
+    except OSError as error:
+        raise PayloadError(
+            f"cannot make the run directory {str(output_path)!r}: {error.strerror or error}"
+        ) from error
+    yield run
 
 
 def _read(payload: str) -> bytes:

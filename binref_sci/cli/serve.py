@@ -61,9 +61,9 @@ def serve_command(
         int, typer.Option(min=1, help="Processes that compute, one call each; others wait.")
     ] = 1,
     grace: Annotated[
-        float,
+        int,
         typer.Option(min=0, help="Seconds that running calls may take when the server is stopped."),
-    ] = 30.0,
+    ] = 30,
 ) -> None:
     """Serve a component over HTTP until Ctrl-C or SIGTERM.
 

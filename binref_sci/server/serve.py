@@ -70,7 +70,7 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
     Raises
     ------
     PayloadError
-        If the address cannot be listened on.
+        If the address cannot be listened on, or the output path not be made.
     FormatError
         If the default format cannot be given.
     ComponentLoadError
@@ -88,7 +88,12 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             stack.callback(shutil.rmtree, output_path, ignore_errors=True)
         else:
             output_path = options.output_path
-            output_path.mkdir(parents=True, exist_ok=True)
+            try:
+                output_path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise PayloadError(
+                    f"cannot make the output path {str(output_path)!r}: {error.strerror or error}"
+                ) from error
         settings = Settings(
             target=target,
             output_path=str(output_path.resolve()),
