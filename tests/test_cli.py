@@ -66,7 +66,7 @@ def test_run_writes_the_response_to_standard_output(adder, output, tmp_path):
     done = cli("run", adder, "apply", "--output-format", output, PAYLOAD, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(decoded(strictly(done.stdout)["total"], None), [1, 2, 3])
-    assert os.listdir(tmp_path) == []
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("output", FORMATS)
@@ -154,9 +154,9 @@ def test_what_a_component_prints_goes_to_standard_error(worker):
 def test_ctrl_c_is_exit_code_130_and_keeps_what_was_written(tmp_path):
     folder = component(tmp_path / "slow", SLOW)
     out = tmp_path / "out"
+    options = ["--output-path", out, "--output-format", "json+binref"]
     process = subprocess.Popen(
-        [*COMMAND, "run", folder, "apply", '{"inputs": {"start": [[0,0,0]]}}']
-        + ["--output-path", out, "--output-format", "json+binref"],
+        [*COMMAND, "run", folder, "apply", '{"inputs": {"start": [[0,0,0]]}}', *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
