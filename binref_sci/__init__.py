@@ -1,1 +1,42 @@
-"""Stream arrays to flat files, return references, open them lazily."""
+"""Stream arrays to flat files, return references, open them lazily.
+
+What a solver needs, what a caller needs and what a notebook needs are all here, and each
+is imported when it is first used: ``from binref_sci import BinrefWriter`` costs little
+more than NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from binref_sci.array import BinrefArray
+    from binref_sci.call import output_path
+    from binref_sci.trajectory import Trajectory
+    from binref_sci.writer import BinrefWriter
+
+__version__ = "0.1.0"
+
+__all__ = ["BinrefArray", "BinrefWriter", "Trajectory", "output_path"]
+
+_HOME = {
+    "BinrefArray": "array",
+    "BinrefWriter": "writer",
+    "Trajectory": "trajectory",
+    "output_path": "call",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value  # found at once the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module"}
+    return sorted(({*globals()} - hidden) | {*__all__})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -194,7 +194,7 @@ class BinrefArray:
         relative = os.fspath(path)
         if not isinstance(relative, str):
             raise InvalidReferenceError(f"buffer path must be text, got {relative!r}")
-        layout_of = _layout if _plain(shape, dtype) else _layout.__wrapped__
+        layout_of: Callable[..., Layout] = _layout if _plain(shape, dtype) else _layout.__wrapped__
         directory, status = _find(relative, shared=shared, output_path=output_path)
         layout = layout_of(directory, relative, shape, dtype, compression)
         if type(offset) is not int or offset < 0:
@@ -281,9 +281,7 @@ class BinrefArray:
             offsets = np.array([self.offset], dtype=np.int64)
             sizes = np.array([self.compressed_size], dtype=np.int64)
         segment = Segment(layout.path, self.offset, 1, self.nbytes, offsets, sizes)
-        return Stored(
-            layout.directory, (segment,), layout.shape, layout.dtype, layout.compression
-        )
+        return Stored(layout.directory, (segment,), layout.shape, layout.dtype, layout.compression)
 
     def __getitem__(self, key: Any) -> Any:
         """Read a part, by NumPy's indexing rules, into a new array."""
@@ -296,7 +294,9 @@ class BinrefArray:
         return made.reshape(self.shape)
 
     def __array__(
-        self, dtype: DTypeLike | None = None, copy: bool | None = None
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
     ) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a BinrefArray is on disk: making a NumPy array of it reads a copy")
@@ -457,9 +457,7 @@ def _plain(shape: Any, dtype: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _layout(
-    directory: str, path: str, shape: Any, dtype: Any, compression: str | None
-) -> Layout:
+def _layout(directory: str, path: str, shape: Any, dtype: Any, compression: str | None) -> Layout:
     return Layout(
         directory,
         path,

@@ -109,9 +109,7 @@ def checked_shape(shape: Iterable[Any] | int) -> tuple[int, ...]:
     if isinstance(shape, str | bytes):
         raise InvalidReferenceError(f"shape must be a sequence of whole numbers, got {shape!r}")
     lengths = shape if isinstance(shape, Iterable) else (shape,)
-    checked = tuple(
-        checked_count(length, f"shape[{axis}]") for axis, length in enumerate(lengths)
-    )
+    checked = tuple(checked_count(length, f"shape[{axis}]") for axis, length in enumerate(lengths))
     if len(checked) > 64:
         raise InvalidReferenceError(f"shape has {len(checked)} axes; NumPy holds at most 64")
     return checked

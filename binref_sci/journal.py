@@ -295,7 +295,9 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty after a whole line; else cut short by a crash
     if not lines:
-        raise JournalError(f"{place.name!r} is not a journal: it has no complete line ({torn[:40]!r})")
+        raise JournalError(
+            f"{place.name!r} is not a journal: it has no complete line ({torn[:40]!r})"
+        )
     parsed = [_parse_line(place, number, line) for number, line in enumerate(lines, start=1)]
     try:
         header = _header(parsed[0], place)
@@ -313,6 +315,21 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
             return read_journal(place)
     counts = _counts(header, segments, ends[-1] if ends else None, counted, place)
     return Journal(place, header, segments, counts, state)
+
+
+RUN_FILE = "run.json"
+
+
+def run_id_of(directory: str | os.PathLike[str]) -> str | None:
+    """Return the id of the call that is running in a directory, as its ``run.json`` says."""
+    try:
+        content = orjson.loads(Path(directory, RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("state") != "running":
+        return None
+    run = content.get("run_id")
+    return run if isinstance(run, str) else None
 
 
 def locked(path: str | os.PathLike[str]) -> bool:
@@ -418,7 +435,9 @@ def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
     if last.table is not None:
         made = _size(directory, last.table) // RECORD_BYTES - last.first_record
         while made > 0:  # a record may have reached the disk before its frame
-            ((offset, length),) = read_records(directory, last.table, last.first_record + made - 1, 1)
+            ((offset, length),) = read_records(
+                directory, last.table, last.first_record + made - 1, 1
+            )
             if offset + length <= size:
                 break
             made -= 1
@@ -481,9 +500,7 @@ def _read_coordinate(made: Mapping[str, Any], directory: str) -> NDArray[Any]:
     return values
 
 
-def block_of(
-    block: tuple[slice, ...] | None, shape: tuple[int, ...] | None
-) -> Block | None:
+def block_of(block: tuple[slice, ...] | None, shape: tuple[int, ...] | None) -> Block | None:
     """Return where a block of slices lies in a field of `shape`.
 
     Raises

@@ -129,12 +129,14 @@ def _from_parts(dims: Any, coords: Any, attrs: Any) -> Labels:
     return Labels(dims, coords, **attrs)
 
 
-def _coordinate(
-    name: str, value: Any
-) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
+def _coordinate(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
     dims: Any = (name,)
     attrs: dict[str, Any] = {}
-    if isinstance(value, tuple) and len(value) in (2, 3) and isinstance(value[0], str | tuple | list):
+    if (
+        isinstance(value, tuple)
+        and len(value) in (2, 3)
+        and isinstance(value[0], str | tuple | list)
+    ):
         dims, value, *rest = value
         attrs = dict(rest[0]) if rest else {}
     else:
@@ -144,7 +146,9 @@ def _coordinate(
     if values.dtype.kind not in "USO":
         values = to_stored(values)
     elif values.dtype.kind == "O":
-        raise UnsupportedDTypeError(f"coordinate {name!r} holds Python objects; pass numbers or text")
+        raise UnsupportedDTypeError(
+            f"coordinate {name!r} holds Python objects; pass numbers or text"
+        )
     if values.ndim != len(dims):
         raise ValueError(
             f"coordinate {name!r} has {values.ndim} axes, but dims {dims!r}; "

@@ -96,9 +96,7 @@ class _Reader:
         return self._array.__dask_tokenize__()
 
 
-def to_dask(
-    array: LazyArray, chunks: Any, preferred: tuple[tuple[int, ...], ...]
-) -> da.Array:
+def to_dask(array: LazyArray, chunks: Any, preferred: tuple[tuple[int, ...], ...]) -> da.Array:
     """Return a dask array that reads when it is computed.
 
     Parameters
@@ -117,7 +115,7 @@ def to_dask(
         chunks = ()
     elif chunks is None or chunks == {}:
         chunks = preferred
-    return da.from_array(
+    made: da.Array = da.from_array(
         _Reader(array),
         chunks=chunks,
         name=f"{_ARRAY_TAG}-{tokenize(array)}",
@@ -125,6 +123,7 @@ def to_dask(
         # Not `inline_array`: the reader then crosses to each worker once, not in each task.
         meta=np.empty((0,) * len(array.shape), array.dtype),
     )
+    return made
 
 
 def to_xarray(
@@ -166,4 +165,6 @@ def to_xarray(
         for key, (coord_dims, values, attrs) in labels.coords.items()
         if set(coord_dims) <= set(dims)
     }
-    return xr.DataArray(data, coords=coords, dims=dims, name=name, attrs=labels.attrs)
+    made = xr.DataArray(data, coords=coords, dims=dims, attrs=labels.attrs)
+    made.name = name  # the constructor would take None for dask's own name
+    return made

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +164,9 @@ class Stored:
                 self._read_points(buffers, selection, made)
         made = selection.finish(made)
         # As in NumPy, integers alone give a number, and an Ellipsis a 0-d array.
-        keeps = isinstance(key, tuple) and any(part is Ellipsis for part in key) or key is Ellipsis
+        keeps = (
+            isinstance(key, tuple) and any(part is Ellipsis for part in key)
+        ) or key is Ellipsis
         return made if made.ndim or keeps else made[()]
 
     def read_all(self, out: NDArray[Any]) -> None:
@@ -214,9 +216,7 @@ class Stored:
                 self._read_grid(buffers, grids, target)
         out[...] = scratch[order.reshape(-1)]
 
-    def _read_elements(
-        self, buffers: _Buffers, table: NDArray[np.intp], out: NDArray[Any]
-    ) -> None:
+    def _read_elements(self, buffers: _Buffers, table: NDArray[np.intp], out: NDArray[Any]) -> None:
         """Read single elements, given by sorted full indices of shape ``(points, ndim)``."""
         inner = table[:, 1:] @ np.array(_strides(self.inner, self.dtype), dtype=np.int64)
         numbers = np.searchsorted(self.starts, table[:, 0], side="right") - 1
@@ -274,9 +274,7 @@ class Stored:
             if step < 0:
                 base, step = base + step * (piece.count - 1), -step
                 target = target[::-1]
-            _read_box(
-                buffer, base + inner_base, [piece.count, *counts], [step, *steps], target
-            )
+            _read_box(buffer, base + inner_base, [piece.count, *counts], [step, *steps], target)
 
     def _decode(self, buffer: OpenBuffer, offset: int, size: int | None) -> bytearray:
         assert size is not None  # compressed segments carry their sizes
@@ -304,7 +302,8 @@ class _Buffers(ExitStack):
         return self._open
 
 
-class Grid(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Grid:
     """``count`` positions along an axis, ``step`` apart (negative to go back)."""
 
     start: int
@@ -312,7 +311,8 @@ class Grid(NamedTuple):
     count: int
 
 
-class _Picks(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class _Picks:
     """Positions along an axis in any order, repeats allowed."""
 
     positions: NDArray[np.intp]

@@ -77,7 +77,9 @@ class ArrayRef:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
-            raise InvalidReferenceError(f"buffer path must be a non-empty string, got {self.path!r}")
+            raise InvalidReferenceError(
+                f"buffer path must be a non-empty string, got {self.path!r}"
+            )
         checked_compression(self.compression)
         if (self.compression is None) != (self.compressed_size is None):
             raise InvalidReferenceError(

@@ -76,7 +76,7 @@ def confine(root: str | os.PathLike[str], relative: str) -> str:
     except (OSError, ValueError) as error:
         raise InvalidReferenceError(f"buffer path {relative!r} cannot be resolved") from error
     inside = real_root.rstrip("/") + "/"
-    if lexical.startswith("..") and lexical[2:3] in ("", "/") or not real.startswith(inside):
+    if (lexical.startswith("..") and lexical[2:3] in ("", "/")) or not real.startswith(inside):
         raise InvalidReferenceError(
             f"buffer path must stay under {real_root!r}, but {relative!r} leads outside it"
         )
@@ -227,7 +227,9 @@ def read_into_many(buffer: OpenBuffer, offset: int, targets: list[NDArray[Any]])
 _IOV_MAX = 1024  # what Linux takes in one preadv
 
 
-def create_buffer(directory: str | os.PathLike[str], suffix: str = BUFFER_SUFFIX) -> tuple[str, int]:
+def create_buffer(
+    directory: str | os.PathLike[str], suffix: str = BUFFER_SUFFIX
+) -> tuple[str, int]:
     """Create a new, empty buffer; return its name and a descriptor to write with.
 
     The name is random and the file is created exclusively: no two writers share
@@ -267,7 +269,9 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
-def write_atomically(path: Path, pieces: Iterator[bytes | memoryview], *, sync: bool = False) -> None:
+def write_atomically(
+    path: Path, pieces: Iterator[bytes | memoryview], *, sync: bool = False
+) -> None:
     """Write a small file so that a reader sees the old one or the new one, whole."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:

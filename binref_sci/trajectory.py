@@ -73,7 +73,9 @@ class Trajectory:
         """
         items = list(refs)
         if not items:
-            raise ValueError("a trajectory needs at least one reference: none has no shape or dtype")
+            raise ValueError(
+                "a trajectory needs at least one reference: none has no shape or dtype"
+            )
         first = items[0].layout
         segments: list[Segment] = []
         number = 0
@@ -231,7 +233,9 @@ class Trajectory:
         return made
 
     def __array__(
-        self, dtype: DTypeLike | None = None, copy: bool | None = None
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
     ) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a Trajectory is on disk: making a NumPy array of it reads a copy")
@@ -343,9 +347,10 @@ def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Seg
         return [Segment(path, 0, count, 0, offsets, np.full(count, nbytes, dtype=np.int64))]
     segments: list[Segment] = []
     start = 0
-    while start < count:
-        following = turns[turns > start]
-        stop = int(following[0]) + 1 if len(following) else count
+    for turn in [*turns.tolist(), count - 1]:
+        if turn < start:
+            continue  # the gap between two runs is no run of its own
+        stop = turn + 1
         stride = int(steps[start]) if stop - start > 1 else nbytes
         segments.append(Segment(path, int(offsets[start]), stop - start, stride))
         start = stop
