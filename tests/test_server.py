@@ -420,7 +420,7 @@ def test_without_an_output_path_nothing_is_kept(work, tmp_path_factory):
     )
     response = do(work, "write", size=3)
     np.testing.assert_array_equal(decoded(response.json()["field"], None), [0, 1, 2])
-    wait_for(lambda: not any(scratch.iterdir()))
+    wait_for(lambda: not [*scratch.glob("*/*")])
 
 
 # --- errors -------------------------------------------------------------------------------------
