@@ -107,8 +107,9 @@ def parse_buffer(text: Any, where: str = "") -> tuple[str, int, int | None]:
 
 
 def _place(digits: str, text: str, where: str) -> int:
+    digits = digits.lstrip("0") or "0"
     # Length first: Python refuses to convert thousands of digits with an error of its own.
-    if len(digits) > 19 and len(digits.lstrip("0")) > 19 or int(digits) > _LARGEST:
+    if len(digits) > 19 or int(digits) > _LARGEST:
         raise InvalidReferenceError(
             f"{_at(where)}buffer {_shown(text)} has a number beyond {_LARGEST}, "
             "the largest place in a file"

@@ -105,7 +105,7 @@ def call(
             "version": component.version,
             "endpoint": endpoint,
             "output_format": output_format,
-            "inputs_digest": digest(inputs),
+            "inputs_digest": _digest(inputs),
             "labels": component.labels_json(),
         }
     )
@@ -159,7 +159,7 @@ def _inputs(
             f"component {component.name!r} has no endpoint {endpoint!r}; "
             f"it has {', '.join(component.endpoints)}"
         )
-    body = payload if isinstance(payload, Mapping) else parse(payload)
+    body = dict(payload) if isinstance(payload, Mapping) else parse(payload)
     mode: Mode = "abstract" if endpoint == "abstract_eval" else "inputs"
     reading = Reading(mode, None if input_path is None else Path(input_path))
     try:
@@ -169,6 +169,13 @@ def _inputs(
         raise PayloadError(_told(entries, f"the payload does not fit {endpoint}"), entries) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     return inputs
+
+
+def _digest(inputs: BaseModel) -> str | None:
+    try:
+        return digest(inputs)
+    except ComponentError:
+        return None  # a type that has no JSON form; inputs need none
 
 
 def _entries(error: ValidationError) -> list[dict[str, Any]]:

@@ -95,14 +95,15 @@ def _folded(annotation: Any) -> Any:
         item = _bare_array(arguments[0])
         if item is not None:
             return Annotated[annotation, Foldable(item)]
-    if not arguments or not isinstance(origin, type) and origin is not Union:
+    if not arguments:
         return annotation
     made = tuple(_folded(argument) for argument in arguments)
     if all(new is old for new, old in zip(made, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
         return Union[made]  # noqa: UP007  # built from a tuple
-    return origin[made]
+    rebuilt: Any = origin
+    return rebuilt[made]
 
 
 def _bare_array(annotation: Any) -> ArrayType | None:

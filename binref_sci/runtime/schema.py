@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -311,8 +311,8 @@ def castable(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return np.can_cast(dtype, wanted, "same_kind") or (dtype.kind in "iu" and wanted.kind in "iu")
 
 
-@lru_cache(maxsize=None)  # one class for each annotation, so that equal ones are identical
-def _array_type(shape: Shape, dtype: str | None, differentiable: bool) -> ArrayType:
+@cache  # one class for each annotation, so that equal ones are identical
+def _array_type(shape: Shape, dtype: str | None, *, differentiable: bool) -> ArrayType:
     return ArrayType(
         "Array",
         (ArrayField,),
@@ -374,7 +374,7 @@ class ShapeDType(BaseModel):
 
     def __class_getitem__(cls, key: Any) -> Any:
         shape, dtype = _checked_key("ShapeDType", key)
-        field = _array_type(shape, dtype, False)
+        field = _array_type(shape, dtype, differentiable=False)
 
         def check(found: ShapeDType) -> ShapeDType:
             try:
@@ -411,7 +411,7 @@ class _Array:
         raise TypeError("Array is an annotation; write Array[(None, 3), Float64]")
 
     def __class_getitem__(cls, key: Any) -> ArrayType:
-        return _array_type(*_checked_key("Array", key), False)
+        return _array_type(*_checked_key("Array", key), differentiable=False)
 
 
 class _Differentiable:
@@ -430,7 +430,7 @@ class _Differentiable:
         if not isinstance(key, ArrayType):
             raise TypeError(f"Differentiable[...] takes an array such as Float64, got {key!r}")
         dtype = None if key.expected_dtype is None else key.expected_dtype.name
-        return _array_type(key.expected_shape, dtype, True)
+        return _array_type(key.expected_shape, dtype, differentiable=True)
 
 
 @dataclass(frozen=True)
