@@ -133,5 +133,3 @@ def _memory_to_open(run: Path, small: Path) -> float:
         [sys.executable, "-c", script, small, run], check=True, capture_output=True, text=True
     )
     return int(done.stdout) * 1024 / 1e6
-
-
