@@ -24,8 +24,8 @@ from binref_sci.errors import (
 )
 from binref_sci.runtime import endpoint, experimental
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.decoder import decode
 from binref_sci.runtime.run import RunDirectory
+from tests.decoding import decode
 
 FORMATS = ["json", "json+base64", "json+binref"]
 
