@@ -23,12 +23,12 @@ from pydantic import BaseModel, Field
 from binref_sci.runtime import Array, Float64, Labels
 
 class InputSchema(BaseModel):
-    a: Array[(None,), Float64] = Field(description="first summand")
-    b: Array[(None,), Float64] = [0.0, 0.0, 0.0]
-    c: Array[(None,), Float64] = [0.0, 0.0, 0.0]
+    a: Array[(3,), Float64] = Field(description="first summand")
+    b: Array[(3,), Float64] = [0.0, 0.0, 0.0]
+    c: Array[(3,), Float64] = [0.0, 0.0, 0.0]
 
 class OutputSchema(BaseModel):
-    total: Array[(None,), Float64]
+    total: Array[(3,), Float64]
 
 def apply(inputs: InputSchema) -> OutputSchema:
     return OutputSchema(total=inputs.a + inputs.b + inputs.c)
