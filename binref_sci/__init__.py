@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
-    from binref_sci.engine.dataset import open_dataset
-    from binref_sci.engine.references import open_references
+    from binref_sci.client import Tesseract
+    from binref_sci.engine import open_dataset, open_references
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BinrefArray",
     "BinrefWriter",
+    "Tesseract",
     "Trajectory",
     "open_dataset",
     "open_references",
@@ -32,9 +33,10 @@ __all__ = [
 _HOME = {
     "BinrefArray": "array",
     "BinrefWriter": "writer",
+    "Tesseract": "client",
     "Trajectory": "trajectory",
-    "open_dataset": "engine.dataset",
-    "open_references": "engine.references",
+    "open_dataset": "engine",
+    "open_references": "engine",
     "output_path": "call",
 }
 

@@ -63,9 +63,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
     model.model_rebuild(force=True)
 
 
-def _reachable(
-    annotation: Any, seen: dict[type[BaseModel], None]
-) -> Iterator[type[BaseModel]]:
+def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[type[BaseModel]]:
     """Yield models, each before those it is made of."""
     if _is_model(annotation):
         if annotation not in seen:
@@ -95,14 +93,15 @@ def _folded(annotation: Any) -> Any:
         item = _bare_array(arguments[0])
         if item is not None:
             return Annotated[annotation, Foldable(item)]
-    if not arguments or not isinstance(origin, type) and origin is not Union:
+    if not arguments:
         return annotation
     made = tuple(_folded(argument) for argument in arguments)
     if all(new is old for new, old in zip(made, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
         return Union[made]  # noqa: UP007  # built from a tuple
-    return origin[made]
+    rebuilt: Any = origin
+    return rebuilt[made]
 
 
 def _bare_array(annotation: Any) -> ArrayType | None:
@@ -160,9 +159,7 @@ def field_order(model: type[BaseModel]) -> dict[str, list[str]]:
     return dict(_orders(model, "", ()))
 
 
-def _orders(
-    annotation: Any, path: str, inside: tuple[Any, ...]
-) -> Iterator[tuple[str, list[str]]]:
+def _orders(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
     if _is_model(annotation):
         if annotation not in inside:
             yield path, list(annotation.model_fields)
