@@ -78,9 +78,10 @@ class Local:
         )
         if output_format == "json+base64" and endpoint != "abstract_eval":
             # What a base64 round trip would give, without the round trip.
-            return Reply(_without_text(response.value, self.component.name), folder, scratch)
+            value = _without_text(response.value, self.component.name)
+            return Reply(lambda: value, folder, scratch)
         text = joined(response.pieces)
-        return Reply(orjson.loads(text), folder, scratch)
+        return Reply(lambda: orjson.loads(text), folder, scratch)
 
     def close(self) -> None:
         """Nothing is held open."""

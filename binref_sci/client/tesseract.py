@@ -131,7 +131,7 @@ class Tesseract:
         settings = _settings(output_path, input_path, output_format, compression, lazy=lazy)
         door = Remote(url, settings.output_path, settings.input_path, timeout, transport)
         made = cls._through(door, settings)
-        made._format(None)
+        made._format()
         return made
 
     @classmethod
@@ -196,7 +196,7 @@ class Tesseract:
         self._door.close()
 
     def __repr__(self) -> str:
-        output_format, lazy = self._settings.choose(None)
+        output_format, lazy = self._settings.choose()
         parts = [output_format, "lazy"] if lazy else [output_format]
         if self._settings.output_path is not None:
             parts.append(f"output_path={os.fspath(self._settings.output_path)!r}")
@@ -253,7 +253,7 @@ class Tesseract:
         FormatError
             If the result cannot be had in the format asked for.
         """
-        output_format, lazy = self._format(lazy)
+        output_format, lazy = self._format(lazy=lazy)
         ready = Inputs(inputs)
         labels = self._labels() if lazy else {}
         reply = self._door.call(
@@ -292,10 +292,10 @@ class Tesseract:
             output_format="json",
             compression=None,
         )
-        return reply.value
+        return reply.read()
 
-    def _format(self, lazy: bool | None) -> tuple[str, bool]:
-        output_format, lazy = self._settings.choose(lazy)
+    def _format(self, *, lazy: bool | None = None) -> tuple[str, bool]:
+        output_format, lazy = self._settings.choose(lazy=lazy)
         if (
             output_format == "json+binref"
             and self._settings.output_path is None
