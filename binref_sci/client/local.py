@@ -50,6 +50,10 @@ class Local:
         """Return the OpenAPI document of the component."""
         return self.component.openapi()
 
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of the outputs by path."""
+        return self.component.labels_json()
+
     def health(self) -> dict[str, Any]:
         """Return what a server would say of itself."""
         return {"status": "ok"}

@@ -74,6 +74,14 @@ class Remote:
             self._openapi = found
         return self._openapi
 
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of the outputs by path; none where the server knows of none."""
+        try:
+            found = self.openapi()["x-binref-labels"]["outputs"]
+        except (RemoteError, KeyError, TypeError):
+            return {}  # a server of another kind
+        return found if isinstance(found, dict) else {}
+
     def health(self) -> dict[str, Any]:
         """Return what the server says of itself."""
         found = self._request("GET", "health")()

@@ -13,6 +13,8 @@ import numpy as np
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.client.snapshots import in_memory
+from binref_sci.engine.dataset import SchemaLabels, merged
+from binref_sci.engine.lending import Lenders
 from binref_sci.errors import (
     BufferNotFoundError,
     FormatError,
@@ -21,7 +23,6 @@ from binref_sci.errors import (
     RemoteError,
 )
 from binref_sci.folding import Odd, fold_json, gc_paused, is_reference
-from binref_sci.labels import Labels
 from binref_sci.storage import status_of
 from binref_sci.trajectory import Trajectory
 
@@ -47,7 +48,7 @@ class Reply:
     owner: object = None
     hint: str = ""
 
-    def decoded(self, *, lazy: bool, labels: Mapping[str, Labels]) -> Any:
+    def decoded(self, *, lazy: bool, labels: Mapping[str, Any]) -> Any:
         """Return the answer with arrays of the caller's kind.
 
         Parameters
@@ -56,7 +57,7 @@ class Reply:
             References stay on disk, as `BinrefArray` and `Trajectory`; else everything
             is NumPy: new, writable, private, 0-d arrays for single numbers.
         labels
-            Of the outputs, by path.
+            Of the outputs by path, as in the OpenAPI document.
 
         Raises
         ------
@@ -75,10 +76,11 @@ class Reply:
 
 
 class _Decoder:
-    def __init__(self, reply: Reply, labels: Mapping[str, Labels], *, lazy: bool) -> None:
+    def __init__(self, reply: Reply, labels: Mapping[str, Any], *, lazy: bool) -> None:
         self._reply = reply
         self._lazy = lazy
-        self._labels = labels
+        self._schema = SchemaLabels(labels)
+        self._lenders = Lenders(os.fspath(reply.folder or ""), (), ())
         self._found: set[str] = set()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
@@ -122,12 +124,18 @@ class _Decoder:
         stored = fold_json(values, self._folder(where), where=where, path_of=look_at)
         if isinstance(stored, Odd):
             return [self.value(item, (*path, index)) for index, item in enumerate(values)]
-        trajectory = Trajectory(
-            stored,
-            labels=label_of(self._labels, path, len(stored.shape)),
-            owner=self._reply.owner,
-        )
-        return trajectory if self._lazy else list(in_memory(trajectory))
+        trajectory = Trajectory(stored, owner=self._reply.owner)
+        return self._labelled(trajectory, path) if self._lazy else list(in_memory(trajectory))
+
+    def _labelled(self, trajectory: Trajectory, path: tuple[str | int, ...]) -> Trajectory:
+        """Return a trajectory with what its journal and the schema know of it."""
+        labels = self._schema.of(field_path(path), trajectory.ndim)
+        lent = self._lenders.of_trajectory(trajectory)
+        times = None
+        if lent is not None:
+            labels = merged(lent.labels, labels)
+            times = self._lenders.times_of(trajectory)
+        return Trajectory(trajectory.stored, labels=labels, times=times, owner=trajectory.owner)
 
     def _folder(self, where: str) -> str:
         folder = self._reply.folder
@@ -152,32 +160,9 @@ class _Decoder:
         self._found.add(buffer)
 
 
-def label_of(labels: Mapping[str, Labels], path: tuple[str | int, ...], ndim: int) -> Labels | None:
-    """Return the labels of what stands at `path` and has `ndim` axes, if there are any.
-
-    Labels of a snapshot in a list do for the list: its axis is the time.
-
-    Examples
-    --------
-    >>> label_of({"u.[]": Labels(dims=("y", "x"), units="K")}, ("u",), 3)
-    Labels(dims=('time', 'y', 'x'), units='K')
-    """
-    for pattern, found in labels.items():
-        steps = pattern.split(".")
-        whole = _matches(steps, path)
-        if not whole and not (steps[-1] == "[]" and _matches(steps[:-1], path)):
-            continue
-        if found.dims is not None and len(found.dims) == ndim - 1:
-            return found.replace(dims=("time", *found.dims))
-        return found
-    return None
-
-
-def _matches(steps: list[str], path: tuple[str | int, ...]) -> bool:
-    return len(steps) == len(path) and all(
-        step == "[]" if isinstance(part, int) else step in (part, "{}")
-        for step, part in zip(steps, path, strict=True)
-    )
+def field_path(path: tuple[str | int, ...]) -> str:
+    """Return a place in a result as schemas and Datasets spell it: ``layers.[0].w``."""
+    return ".".join(f"[{part}]" if isinstance(part, int) else part for part in path)
 
 
 def _spelled(path: tuple[str | int, ...]) -> str:
