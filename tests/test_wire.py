@@ -43,7 +43,9 @@ def array_json(buffer, dtype, shape, encoding="json", **more):
 
 
 @given(
-    path=st.text(min_size=1).filter(lambda name: not wire._NUMBERED.search(name) and name[0] != ":"),
+    path=st.text(min_size=1).filter(
+        lambda name: not wire._NUMBERED.search(name) and name[0] != ":"
+    ),
     offset=st.integers(0, 2**63 - 1),
     size=st.none() | st.integers(0, 2**63 - 1),
 )
@@ -379,12 +381,21 @@ def test_large_arrays_come_in_small_pieces(shape, kind):
 @settings(max_examples=1000, deadline=None)
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["object_type", "shape", "dtype", "data", "buffer", "encoding", "x"]),
-            inner | st.sampled_from(["array", "json", "base64", "binref", "float64", "int8", "lz4"]),
-            max_size=5,
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats()
+        | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["object_type", "shape", "dtype", "data", "buffer", "encoding", "x"]
+                ),
+                inner
+                | st.sampled_from(["array", "json", "base64", "binref", "float64", "int8", "lz4"]),
+                max_size=5,
+            )
         ),
         max_leaves=20,
     )

@@ -18,7 +18,7 @@ from binref_sci.cli.describe import describe
 from binref_sci.errors import ComponentError, FormatError, PayloadError
 from binref_sci.runtime import endpoint as endpoints
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.run import RunDirectory
+from binref_sci.runtime.run import RESULTS_FILE, RunDirectory
 
 
 def register(app: typer.Typer) -> None:
@@ -117,12 +117,13 @@ def run_command(
                     output_format=output_format,
                     compression=compression,
                     input_path=input_path,
-                    prefix="",
                 )
                 if output_path is None:
                     terminal.write_pieces(stdout, response.pieces)
                 else:
-                    results = run.write_results(response.pieces)
+                    if output_format != "json+binref":  # whose results.json the call has left
+                        run.write_results(response.pieces)
+                    results = output_path / RESULTS_FILE
                     terminal.write_pieces(stdout, [f"{results}\n".encode()])
         except ComponentError as error:
             if error.__cause__ is not None:

@@ -162,7 +162,10 @@ class Component:
             if endpoint == "abstract_eval":
                 for name, schema in inner.items():
                     schemas[f"Abstract_{name}"] = _abstract(schema)
-                given, made = _abstract(given), _reference(f"Abstract_{self.output_schema.__name__}")
+                given, made = (
+                    _abstract(given),
+                    _reference(f"Abstract_{self.output_schema.__name__}"),
+                )
             schemas[f"{title}InputSchema"] = given | {
                 "title": f"{title}InputSchema",
                 **_facts(self.input_schema),

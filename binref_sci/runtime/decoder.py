@@ -205,9 +205,7 @@ def _is_array(tree: dict[str, Any]) -> bool:
 
 
 def _is_reference(tree: Any) -> bool:
-    return (
-        isinstance(tree, dict) and _is_array(tree) and tree["data"].get("encoding") == "binref"
-    )
+    return isinstance(tree, dict) and _is_array(tree) and tree["data"].get("encoding") == "binref"
 
 
 def _loaded(trajectory: Trajectory) -> list[NDArray[Any]]:
@@ -234,5 +232,3 @@ def _loaded(trajectory: Trajectory) -> list[NDArray[Any]]:
                 read_into_many(buffer, segment.offset + start * nbytes, targets)
                 made += targets
     return made
-
-

@@ -549,9 +549,7 @@ class _Store:
         """Write an array in memory; all of a response are packed one after another."""
         checked_dtype(np.asarray(array).dtype)  # before there is a file
         if self._writer is None:
-            self._writer = BinrefWriter(
-                output_path=self._directory, compression=self._compression
-            )
+            self._writer = BinrefWriter(output_path=self._directory, compression=self._compression)
         return self._writer.write(array)
 
     def copy(self, run: Run) -> Run:

@@ -166,7 +166,9 @@ def _inputs(
         checked = model.model_validate(body, context=reading.context())
     except ValidationError as error:
         entries = _entries(error)
-        raise PayloadError(_told(entries, f"the payload does not fit {endpoint}"), entries) from error
+        raise PayloadError(
+            _told(entries, f"the payload does not fit {endpoint}"), entries
+        ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     return inputs
 
@@ -185,7 +187,9 @@ def _entries(error: ValidationError) -> list[dict[str, Any]]:
 
 
 def _told(entries: list[dict[str, Any]], what: str) -> str:
-    lines = [f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries]
+    lines = [
+        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
+    ]
     more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
     return f"{what}: " + "; ".join(lines[:10] + more)
 

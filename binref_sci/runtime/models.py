@@ -63,9 +63,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
     model.model_rebuild(force=True)
 
 
-def _reachable(
-    annotation: Any, seen: dict[type[BaseModel], None]
-) -> Iterator[type[BaseModel]]:
+def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[type[BaseModel]]:
     """Yield models, each before those it is made of."""
     if _is_model(annotation):
         if annotation not in seen:
@@ -161,9 +159,7 @@ def field_order(model: type[BaseModel]) -> dict[str, list[str]]:
     return dict(_orders(model, "", ()))
 
 
-def _orders(
-    annotation: Any, path: str, inside: tuple[Any, ...]
-) -> Iterator[tuple[str, list[str]]]:
+def _orders(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
     if _is_model(annotation):
         if annotation not in inside:
             yield path, list(annotation.model_fields)

@@ -93,9 +93,7 @@ class RunDirectory:
         self._facts: dict[str, Any] = {}
 
     @classmethod
-    def new(
-        cls, output_path: str | os.PathLike[str], run_id: str | None = None
-    ) -> RunDirectory:
+    def new(cls, output_path: str | os.PathLike[str], run_id: str | None = None) -> RunDirectory:
         """Return a new ``run_<id>`` below `output_path`, as for a served call.
 
         Raises

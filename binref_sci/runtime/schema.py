@@ -141,9 +141,10 @@ class ArrayField(metaclass=ArrayType):
                 return _abstract(cls, value)
             array, private = _to_numpy(cls, value, reading)
             return _fitted(cls, array, private=private, own=mode == "inputs")
-        except (BinrefError, OSError) as error:
+        except (BinrefError, OSError, MemoryError) as error:
             raise PydanticCustomError(
-                "array_invalid", "{reason}; expected {field}",
+                "array_invalid",
+                "{reason}; expected {field}",
                 {"reason": str(error), "field": repr(cls)},
             ) from error
 
@@ -211,9 +212,7 @@ def check_stored(field: ArrayType, shape: tuple[int, ...], dtype: np.dtype[Any])
         )
 
 
-def _to_numpy(
-    field: ArrayType, value: Any, reading: Reading | None
-) -> tuple[NDArray[Any], bool]:
+def _to_numpy(field: ArrayType, value: Any, reading: Reading | None) -> tuple[NDArray[Any], bool]:
     """Return `value` as an array of any dtype of the wire, and whether nobody else holds it."""
     if isinstance(value, Mapping):
         data = value.get("data")
@@ -271,13 +270,10 @@ def broadcast_shape(field: ArrayType, shape: tuple[int, ...]) -> tuple[int, ...]
     if isinstance(expected, EllipsisType):
         return shape
     if len(expected) != len(shape) or any(
-        want is not None and got not in (1, want)
-        for want, got in zip(expected, shape, strict=True)
+        want is not None and got not in (1, want) for want, got in zip(expected, shape, strict=True)
     ):
         return None
-    return tuple(
-        got if want is None else want for want, got in zip(expected, shape, strict=True)
-    )
+    return tuple(got if want is None else want for want, got in zip(expected, shape, strict=True))
 
 
 def _abstract(field: ArrayType, value: Any) -> ShapeDType:
@@ -364,10 +360,20 @@ class ShapeDType(BaseModel):
 
     shape: tuple[NonNegativeInt, ...]
     dtype: Literal[
-        "float16", "float32", "float64",
-        "int8", "int16", "int32", "int64",
-        "uint8", "uint16", "uint32", "uint64",
-        "bool", "complex64", "complex128",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex64",
+        "complex128",
     ]
     # a whole encoded array will do: its data is left out
     model_config = ConfigDict(extra="ignore")

@@ -214,8 +214,6 @@ class _Call(Response):
                 else:
                     await listener.take(piece)
             complete = True
-            await listener.finish()
-            return head.status
         except WorkerDiedError as died:
             response = self._fail(
                 f"the component's process died in {self._order.endpoint}: {died}; "
@@ -231,6 +229,10 @@ class _Call(Response):
                 await self._pool.release(worker)
             else:
                 worker.kill()  # in the middle of an answer that nobody reads: of no further use
+        # Worker and run id are free before the client can know that the answer is complete.
+        self._active.discard(self._order.run_id)
+        await listener.finish()
+        return head.status
 
     def _fail(self, message: str, status: int = 500) -> Response:
         error_id = _new_error_id()

@@ -91,6 +91,11 @@ def json_frame(kind: bytes, value: Any) -> bytes:
     return frame_header(kind, len(data)) + data
 
 
+def scratch_name(worker: int) -> str:
+    """Return the name of a worker's folder in a scratch output path, from its process id."""
+    return f"worker-{worker}"
+
+
 def settings_to_text(settings: Settings) -> str:
     """Return `settings` as one command-line argument."""
     return orjson.dumps(asdict(settings)).decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -353,6 +354,9 @@ class Pool:
             with suppress(ValueError):
                 self._idle.remove(worker)
             self._changed.notify_all()
+        if self._settings.scratch:
+            left = Path(self._settings.output_path, channel.scratch_name(worker.process.pid))
+            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
 
 
 def _wait_for(

@@ -73,7 +73,7 @@ def _serve(link: Channel, settings: Settings) -> None:
         payload = link.receive_body()
         if payload is None:
             return
-        _answer(link, settings, component, Order(**orjson.loads(frame[1])), bytes(payload))
+        _answer(link, settings, component, Order(**orjson.loads(frame[1])), payload)
 
 
 def _die_with(parent: int) -> None:
@@ -90,13 +90,12 @@ def _die_with(parent: int) -> None:
 
 
 def _answer(
-    link: Channel, settings: Settings, component: Component, order: Order, payload: bytes
+    link: Channel, settings: Settings, component: Component, order: Order, payload: bytearray
 ) -> None:
-    folder = f"run_{order.run_id}"
-    output_path = Path(settings.output_path)
+    run: RunDirectory | None = None
     try:
         try:
-            run = RunDirectory.new(output_path, order.run_id)
+            run = _run_directory(settings, order)
             response = endpoint.call(
                 component,
                 order.endpoint,
@@ -104,8 +103,7 @@ def _answer(
                 run=run,
                 output_format=order.output_format,
                 compression=order.compression,
-                input_path=None if settings.input_path is None else Path(settings.input_path),
-                prefix=f"{folder}/",
+                input_path=settings.input_path,
             )
             # The first piece before the head: most of what can fail has then been done.
             pieces = _primed(response.pieces)
@@ -120,8 +118,17 @@ def _answer(
                 return
         link.send(channel.END)
     finally:
-        if settings.scratch:
-            shutil.rmtree(output_path / folder, ignore_errors=True)
+        if settings.scratch and run is not None:
+            shutil.rmtree(run.path, ignore_errors=True)
+
+
+def _run_directory(settings: Settings, order: Order) -> RunDirectory:
+    if not settings.scratch:
+        return RunDirectory.new(settings.output_path, order.run_id)
+    # Under this process's own folder, which the HTTP process removes if this one crashes, and
+    # never the same twice: an old one may be on its way out while its run id is used again.
+    path = Path(settings.output_path, channel.scratch_name(os.getpid()), uuid.uuid4().hex)
+    return RunDirectory(path, output_path=settings.output_path, run_id=order.run_id)
 
 
 def _send_all(link: Channel, pieces: Iterable[bytes | memoryview], order: Order) -> str | None:
@@ -145,8 +152,8 @@ def _primed(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview
 def _refusal(error: BaseException, order: Order) -> tuple[int, object]:
     """Return status and ``detail`` for what a call raised."""
     if isinstance(error, PayloadError):
-        entry = {"loc": ["body"], "msg": str(error), "type": "payload"}
-        return 422, error.errors or [entry]
+        entries = error.errors or [{"loc": [], "msg": str(error), "type": "payload"}]
+        return 422, [entry | {"loc": ["body", *entry["loc"]]} for entry in entries]
     if isinstance(error, FormatError):
         return 406, str(error)
     error_id, message = _report(error, order)
