@@ -57,7 +57,7 @@ class Lenders:
         self._directory = directory
         self._older = list(older)
         self._by_buffer: dict[str, Journal] = {}
-        self._seen: set[str] = {""}
+        self._seen: set[str] = set()
         self._lent: set[Path] = set()
         self._singles: dict[Path, set[int]] = {}
         for journal in newest:
