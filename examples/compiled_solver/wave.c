@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     const double dx = 1.0 / (double)(size - 1), dt = courant * dx;
     for (long y = 1; y < size - 1; y++)
         for (long x = 1; x < size - 1; x++) {
-            const double r = hypot(x * dx - 0.35, y * dx - 0.4) / 0.08;
+            const double r = hypot((double)x * dx - 0.35, (double)y * dx - 0.4) / 0.08;
             before[y * size + x] = now[y * size + x] = exp(-r * r);
         }
 
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
             " \"shape\": [%ld, %ld], \"dtype\": \"float64\"}}\n", size, size);
 
     for (long step = 0; step <= steps; step++) {
-        const double time = step * dt;
+        const double time = (double)step * dt;
         put(now, cells, data, "wave.bin");
         put(&time, 1, times, "times.bin");
         for (long y = 1; y < size - 1; y++)
