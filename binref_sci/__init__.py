@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
+    from binref_sci.client import Tesseract
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
 __version__ = "0.1.0"
 
-__all__ = ["BinrefArray", "BinrefWriter", "Trajectory", "output_path"]
+__all__ = ["BinrefArray", "BinrefWriter", "Tesseract", "Trajectory", "output_path"]
 
 _HOME = {
     "BinrefArray": "array",
     "BinrefWriter": "writer",
+    "Tesseract": "client",
     "Trajectory": "trajectory",
     "output_path": "call",
 }
