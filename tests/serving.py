@@ -1,5 +1,6 @@
 """A real server process on loopback, for tests."""
 
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,12 @@ import httpx
 import psutil
 
 COMMAND = (sys.executable, "-c", "from binref_sci.cli import main; main()")
+# Where the package lies, for commands run elsewhere when it is not installed.
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": os.pathsep.join(
+        [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+}
 START_SECONDS = 60
 STOP_SECONDS = 20
 
@@ -46,6 +53,7 @@ def serving(component, *options, log_file, ready=True):
             [*COMMAND, "serve", str(component), "--port", "0", *map(str, options)],
             stderr=log,
             stdin=subprocess.DEVNULL,
+            env=ENVIRONMENT,
         )
     server = Server(process, "", Path(log_file))
     try:

@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import time
@@ -7,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.serving import COMMAND
+from tests.serving import COMMAND, ENVIRONMENT
 from tests.test_server import FORMATS, MIX, WORK, component, decoded, strictly
 
 SLOW = '''
@@ -43,9 +42,8 @@ def apply(inputs: InputSchema) -> OutputSchema:
 
 
 def cli(*arguments, **options):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, timeout=60, **options
-    )
+    options = {"env": ENVIRONMENT, "capture_output": True, "timeout": 60} | options
+    return subprocess.run([*COMMAND, *map(str, arguments)], **options)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +177,7 @@ def test_ctrl_c_is_exit_code_130_and_keeps_what_was_written(tmp_path):
 def test_help_tells_what_a_component_takes(tmp_path):
     folder = component(tmp_path / "slow", SLOW)
     for arguments in (["run", folder, "--help"], ["run", folder, "apply", "--help"]):
-        done = cli(*arguments, env=os.environ | {"COLUMNS": "200"})
+        done = cli(*arguments, env=ENVIRONMENT | {"COLUMNS": "200"})
         text = " ".join(done.stdout.decode().split())
         assert done.returncode == 0, done.stderr
         assert "size integer default 16 points along each side" in text

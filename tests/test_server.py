@@ -804,7 +804,7 @@ def test_thousands_of_what_nobody_would_send(mix, body, accept, content_type, ru
 
 def test_bytes_that_are_not_http_are_refused(work):
     host, port = work.url.removeprefix("http://").split(":")
-    for noise in (b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"POST /apply HTTP/9.9\r\n\r\n"):
+    for noise in (b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=10) as connection:
             connection.sendall(noise)
             assert connection.recv(1000).startswith(b"HTTP/1.1 400")

@@ -141,7 +141,7 @@ class ArrayField(metaclass=ArrayType):
                 return _abstract(cls, value)
             array, private = _to_numpy(cls, value, reading)
             return _fitted(cls, array, private=private, own=mode == "inputs")
-        except (BinrefError, OSError) as error:
+        except (BinrefError, OSError, MemoryError) as error:
             raise PydanticCustomError(
                 "array_invalid", "{reason}; expected {field}",
                 {"reason": str(error), "field": repr(cls)},

@@ -21,7 +21,7 @@ from binref_sci.server import negotiation
 from binref_sci.server.app import create_app
 from binref_sci.server.channel import Facts, Settings
 from binref_sci.server.negotiation import Encoding
-from binref_sci.server.pool import Pool
+from binref_sci.server.pool import ComponentLoadError, Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,8 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
     Raises
     ------
     PayloadError
-        If the address cannot be listened on, or the output path not be made.
+        If the address cannot be listened on, the output path not be made, or there is no
+        such component.
     FormatError
         If the default format cannot be given.
     ComponentLoadError
@@ -106,6 +107,10 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             asyncio.run(_serve(settings, options, listener, ready))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
+        except ComponentLoadError as error:
+            if error.callers_mistake:
+                raise PayloadError(str(error)) from None
+            raise
 
 
 async def _serve(
