@@ -103,35 +103,41 @@ def plate(size, steps, time_step, *, duration=8.0, drawing=0.625, power=1200.0):
 # --- values --------------------------------------------------------------------------------------
 
 
+def values(example, inputs, **options):
+    """Run an example in this process; its arrays in memory."""
+    sim = Tesseract.from_tesseract_api(example, output_format="json+binref", **options)
+    return sim.apply(inputs)
+
+
 def test_the_passthrough_example_gives_the_numbers_of_the_specification():
-    out = Tesseract.from_tesseract_api(PASSTHROUGH).apply({"size": 4, "steps": 1})
+    out = values(PASSTHROUGH, {"size": 4, "steps": 1})
     second = [[0, 0.1, 0.1, 0], [0.1, 0.8, 0.8, 0.1], [0.1, 0.8, 0.8, 0.1], [0, 0.1, 0.1, 0]]
     np.testing.assert_allclose(out["trajectory"][1], second, atol=1e-15)
     np.testing.assert_array_equal(out["final"], out["trajectory"][1])
 
 
 def test_the_passthrough_example_has_the_defaults_of_the_specification():
-    out = Tesseract.from_tesseract_api(PASSTHROUGH).apply({})
+    out = values(PASSTHROUGH, {})
     np.testing.assert_allclose(out["trajectory"], torus(16, 20, 0.1), atol=1e-14)
 
 
 @pytest.mark.parametrize(("size", "steps", "diffusivity"), [(1, 2, 0.1), (7, 5, 0.2), (8, 0, 0.1)])
 def test_the_passthrough_example_equals_the_reference(size, steps, diffusivity):
     inputs = {"size": size, "steps": steps, "diffusivity": diffusivity}
-    out = Tesseract.from_tesseract_api(PASSTHROUGH).apply(inputs)
+    out = values(PASSTHROUGH, inputs)
     np.testing.assert_allclose(out["trajectory"], torus(**inputs), atol=1e-14)
 
 
 @with_compiler
 def test_the_compiled_example_equals_the_reference(tmp_path):
     inputs = {"size": 12, "steps": 9, "courant": 0.6}
-    out = Tesseract.from_tesseract_api(COMPILED, output_path=tmp_path).apply(inputs)
+    out = values(COMPILED, inputs, output_path=tmp_path)
     np.testing.assert_allclose(out["height"], waves(**inputs), atol=1e-14)
     np.testing.assert_array_equal(out["final"], out["height"][-1])
 
 
 def test_the_heat_example_equals_the_reference(tmp_path):
-    out = Tesseract.from_tesseract_api(HEAT, output_path=tmp_path).apply({"size": 20, "steps": 8})
+    out = values(HEAT, {"size": 20, "steps": 8}, output_path=tmp_path)
     expected = plate(20, 8, float(out["time_step"]))
     # the example cuts the beam off at five standard deviations
     np.testing.assert_allclose(out["temperature"], expected, rtol=1e-5)
@@ -141,7 +147,7 @@ def test_the_heat_example_equals_the_reference(tmp_path):
 
 @pytest.mark.parametrize("size", [16, 50, 128])
 def test_the_heat_example_loses_no_heat_and_is_stable(size):
-    out = Tesseract.from_tesseract_api(HEAT).apply({"size": size, "steps": 5, "duration": 4})
+    out = values(HEAT, {"size": size, "steps": 5, "duration": 4})
     r = 4e-6 * float(out["time_step"]) * 2 * (size / 0.2) ** 2
     assert 0 < r <= 0.5
     assert out["heat_absorbed"] == pytest.approx(1200 * 4 * 0.625)
@@ -168,9 +174,7 @@ def test_the_heat_example_returns_a_folded_and_labelled_trajectory(tmp_path):
 
 
 def test_the_heat_example_shows_how_far_it_is(tmp_path):
-    Tesseract.from_tesseract_api(HEAT, output_path=tmp_path, lazy=True).apply(
-        {"size": 16, "steps": 4}
-    )
+    values(HEAT, {"size": 16, "steps": 4}, output_path=tmp_path)
     [journal] = tmp_path.rglob("temperature-*.binref.jsonl")
     assert orjson.loads(journal.read_text().splitlines()[0])["total"] == 5
 
