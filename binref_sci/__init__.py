@@ -14,18 +14,30 @@ if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
+    from binref_sci.engine.dataset import open_dataset
+    from binref_sci.engine.references import open_references
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
 __version__ = "0.1.0"
 
-__all__ = ["BinrefArray", "BinrefWriter", "Tesseract", "Trajectory", "output_path"]
+__all__ = [
+    "BinrefArray",
+    "BinrefWriter",
+    "Tesseract",
+    "Trajectory",
+    "open_dataset",
+    "open_references",
+    "output_path",
+]
 
 _HOME = {
     "BinrefArray": "array",
     "BinrefWriter": "writer",
     "Tesseract": "client",
     "Trajectory": "trajectory",
+    "open_dataset": "engine.dataset",
+    "open_references": "engine.references",
     "output_path": "call",
 }
 
