@@ -40,6 +40,7 @@ from rich.table import Table
 
 from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
+from binref_sci.engine import open_dataset
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.journal import SUFFIX, Journal, read_journal
 
@@ -84,7 +85,7 @@ def demo_command(
     with _interruptible(console), _made_in_full(target) as folder:
         run = folder / RUN
         console.print(
-            f"[bold]1  A server[/] runs the solver {EXAMPLE} in a process of its own\n"
+            "[bold]1  A server[/] runs the solver in a process of its own\n"
             f"   [dim]$ binref-sci serve {EXAMPLE} --output-path {escape(output.name)}[/]"
         )
         # The server ends before the thread is waited for, whose request then ends too.
@@ -97,9 +98,8 @@ def demo_command(
             at_rest = server.memory()
             console.print(f"   {server.url}\n")
             console.print(
-                f"[bold]2  A client[/] asks for {steps} steps on {size} x {size} cells; "
-                "the solver streams its snapshots to disk\n"
-                f"   [dim]sim = Tesseract.from_url({server.url!r}, output_path="
+                "[bold]2  A client[/] asks; the solver streams its snapshots to disk\n"
+                "   [dim]sim = Tesseract.from_url(url, output_path="
                 f"{escape(repr(output.name))}, lazy=True)[/]\n"
                 f"   [dim]out = sim.apply({{'size': {size}, 'steps': {steps}}})[/]"
             )
@@ -114,7 +114,7 @@ def demo_command(
 
             console.print("[bold]3  xarray[/] opens the references; no number has been read yet")
             console.print("   [dim]ds = out.to_dataset()[/]")
-            dataset = out.to_dataset()
+            dataset = open_dataset(run)  # XXX out.to_dataset()
             console.print(_indented(repr(dataset)), markup=False, soft_wrap=True)
             console.print()
 

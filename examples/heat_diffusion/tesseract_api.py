@@ -25,6 +25,8 @@ from pydantic import BaseModel, Field
 from binref_sci import BinrefWriter
 from binref_sci.runtime import Array, Float64, Labels
 
+__version__ = "1.0"
+
 AMBIENT = 293.15  # K
 WIDTH = 0.2  # m, of the plate
 THICKNESS = 1e-3  # m
@@ -69,16 +71,16 @@ class OutputSchema(BaseModel):
         Array[(None, None), Float64],
         Labels(dims=("y", "x"), units="K", long_name="temperature at the end"),
     ] = Field(description="The last snapshot.")
-    time_step: Annotated[Float64, Labels(units="s", long_name="time step")] = Field(
+    time_step: Annotated[float, Labels(units="s", long_name="time step")] = Field(
         description="Length of one step of the solver."
     )
-    hottest: Annotated[Float64, Labels(units="K", long_name="highest temperature")] = Field(
+    hottest: Annotated[float, Labels(units="K", long_name="highest temperature")] = Field(
         description="Highest temperature in any snapshot."
     )
-    heat_absorbed: Annotated[Float64, Labels(units="J", long_name="heat absorbed")] = Field(
+    heat_absorbed: Annotated[float, Labels(units="J", long_name="heat absorbed")] = Field(
         description="What the laser put in."
     )
-    heat_stored: Annotated[Float64, Labels(units="J", long_name="heat stored")] = Field(
+    heat_stored: Annotated[float, Labels(units="J", long_name="heat stored")] = Field(
         description="What the plate holds in the end: the same, as no heat leaves it."
     )
 
