@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
-    from binref_sci.engine.dataset import open_dataset
-    from binref_sci.engine.references import open_references
+    from binref_sci.engine import open_dataset, open_references
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -36,8 +35,8 @@ _HOME = {
     "BinrefWriter": "writer",
     "Tesseract": "client",
     "Trajectory": "trajectory",
-    "open_dataset": "engine.dataset",
-    "open_references": "engine.references",
+    "open_dataset": "engine",
+    "open_references": "engine",
     "output_path": "call",
 }
 

@@ -107,8 +107,9 @@ def parse_buffer(text: Any, where: str = "") -> tuple[str, int, int | None]:
 
 
 def _place(digits: str, text: str, where: str) -> int:
+    digits = digits.lstrip("0") or "0"
     # Length first: Python refuses to convert thousands of digits with an error of its own.
-    if len(digits) > 19 and len(digits.lstrip("0")) > 19 or int(digits) > _LARGEST:
+    if len(digits) > 19 or int(digits) > _LARGEST:
         raise InvalidReferenceError(
             f"{_at(where)}buffer {_shown(text)} has a number beyond {_LARGEST}, "
             "the largest place in a file"
@@ -491,7 +492,9 @@ def _parts(obj: Any) -> tuple[tuple[int, ...], np.dtype[Any], Mapping[str, Any]]
         raise PayloadError(f"object_type is {_shown(kind)}, expected 'array'")
     for key in ("shape", "dtype", "data"):
         if key not in obj:
-            raise PayloadError(f"array object lacks {key!r} (it has {_shown(sorted(map(str, obj)))})")
+            raise PayloadError(
+                f"array object lacks {key!r} (it has {_shown(sorted(map(str, obj)))})"
+            )
     name = obj["dtype"]
     dtype = DTYPES.get(name) if isinstance(name, str) else None
     if dtype is None:
@@ -622,9 +625,7 @@ def array_pieces(
 
 def _head(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
     lengths = ",".join(map(str, shape))
-    return (
-        f'{{"object_type":"array","shape":[{lengths}],"dtype":"{dtype.name}","data":{{"buffer":'
-    )
+    return f'{{"object_type":"array","shape":[{lengths}],"dtype":"{dtype.name}","data":{{"buffer":'
 
 
 def _lists(flat: Any, start: int, shape: tuple[int, ...]) -> Iterator[bytes | memoryview]:

@@ -64,7 +64,7 @@ def main() -> None:
         With the exit code.
     """
     try:
-        app()
+        app(prog_name="binref-sci")
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)

@@ -74,7 +74,7 @@ def find(source: str | os.PathLike[str]) -> Source:
         return _directory(path)
     if not path.exists():
         raise BufferNotFoundError(f"there is no file or folder {os.fspath(path)!r}")
-    if path.name in (RESULTS_FILE, RUN_FILE) and (path.parent / RUN_FILE).exists():
+    if path.name in (RESULTS_FILE, RUN_FILE):  # stands for its folder
         found = _run_directory(path.parent)
         return Source(os.fspath(path), found.directory, found.results, found.journals, found.run)
     return _file(path)

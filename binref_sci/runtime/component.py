@@ -108,7 +108,7 @@ class Component:
     def _from_name(cls, target: str) -> Component:
         if not all(part.isidentifier() for part in target.split(".")):
             raise PayloadError(
-                f"component {target!r} does not exist: no such folder or file under {os.getcwd()!r}"
+                f"component {target!r} does not exist: no such folder or file under {os.fspath(Path.cwd())!r}"
             )
         try:
             module = importlib.import_module(target)
@@ -117,7 +117,7 @@ class Component:
                 raise _failed(target, error) from error
             raise PayloadError(
                 f"component {target!r} does not exist: no folder or file of this name under "
-                f"{os.getcwd()!r}, and no module either"
+                f"{os.fspath(Path.cwd())!r}, and no module either"
             ) from error
         except Exception as error:
             raise _failed(target, error) from error
@@ -162,7 +162,10 @@ class Component:
             if endpoint == "abstract_eval":
                 for name, schema in inner.items():
                     schemas[f"Abstract_{name}"] = _abstract(schema)
-                given, made = _abstract(given), _reference(f"Abstract_{self.output_schema.__name__}")
+                given, made = (
+                    _abstract(given),
+                    _reference(f"Abstract_{self.output_schema.__name__}"),
+                )
             schemas[f"{title}InputSchema"] = given | {
                 "title": f"{title}InputSchema",
                 **_facts(self.input_schema),

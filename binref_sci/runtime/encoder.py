@@ -34,11 +34,19 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
-from binref_sci.dtypes import checked_dtype, nbytes_of
+from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.errors import ComponentError, FormatError
 from binref_sci.reference import COMPRESSIONS
 from binref_sci.runtime.schema import ShapeDType, array_to_json, serialization_context
-from binref_sci.storage import create_buffer, open_buffer, read_into, require, status_of, truncated, write_at
+from binref_sci.storage import (
+    create_buffer,
+    open_buffer,
+    read_into,
+    require,
+    status_of,
+    truncated,
+    write_at,
+)
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
 
@@ -143,7 +151,8 @@ class Skeleton:
                     mode="json", context=context, fallback=self._unknown, warnings=False
                 )
             else:
-                tree = to_jsonable_python(value, context=context, fallback=self._unknown)
+                marked = self._marked(value)
+                tree = to_jsonable_python(marked, context=context, fallback=self._unknown)
             self.text = orjson.dumps(_finite(tree))
         except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
             raise ComponentError(f"the result cannot be written as JSON: {error}") from error
@@ -151,6 +160,14 @@ class Skeleton:
     def _take(self, leaf: Any) -> str:
         self.leaves.append(leaf)
         return f"{self._mark}:{len(self.leaves) - 1}"
+
+    def _marked(self, value: Any) -> Any:
+        """Return plain values with a mark for each list of arrays; pydantic asks for each item."""
+        if type(value) is dict:
+            return {key: self._marked(each) for key, each in value.items()}
+        if type(value) is list and value and set(map(type, value)) <= {BinrefArray, np.ndarray}:
+            return self._take(value)
+        return value
 
     def _unknown(self, value: Any) -> Any:
         """Handle what pydantic does not know: arrays where the schema says nothing of them."""
@@ -294,9 +311,10 @@ class Encoding:
         if self.output_format == "json+binref":
             if self.directory is None:
                 raise FormatError("json+binref needs a run directory to write arrays into")
-            self._run_path = os.path.abspath(self.directory)
-            depth = Path(self.prefix).parts
-            self._output_path = os.fspath(Path(self._run_path, *[".."] * len(depth)).resolve())
+            # not resolve(): compared with the directories of arrays, which keep links
+            self._run_path = os.path.abspath(self.directory)  # noqa: PTH100
+            up = [".."] * len(Path(self.prefix).parts)
+            self._output_path = os.fspath(Path(self._run_path, *up).resolve())
             self._store()
         else:
             self._leaves = [self._checked(leaf) for leaf in self._skeleton.leaves]
@@ -353,9 +371,9 @@ class Encoding:
     def _find(self, layout: Layout) -> str:
         if layout.directory == self._run_path:
             return self.prefix + layout.path
-        real = os.path.realpath(os.path.join(layout.directory, layout.path))
+        real = os.fspath(Path(layout.directory, layout.path).resolve())
         for root, prefix in (
-            (os.path.realpath(self._run_path), self.prefix),
+            (os.fspath(Path(self._run_path).resolve()), self.prefix),
             (self._output_path, ""),
         ):
             if real.startswith(root.rstrip("/") + "/"):
@@ -365,14 +383,15 @@ class Encoding:
     # ------------------------------------------------------------ json, base64
 
     def _checked(self, leaf: Any) -> Any:
-        """Count what has to be read, and see that it is there before the first byte is sent."""
-        if isinstance(leaf, list):
-            on_disk = [each for each in leaf if isinstance(each, BinrefArray)]
-        elif isinstance(leaf, BinrefArray):
-            on_disk = [leaf]
-        elif not isinstance(leaf, Trajectory):
-            return leaf
-        for run in runs_of(leaf if isinstance(leaf, Trajectory) else on_disk):
+        """Count what has to be read; see that all can be had before the first byte is sent."""
+        on_disk: Any = leaf
+        if not isinstance(leaf, Trajectory):
+            items = leaf if isinstance(leaf, list) else [leaf]
+            on_disk = [each for each in items if isinstance(each, BinrefArray)]
+            for each in items:
+                if isinstance(each, np.ndarray):
+                    to_stored(each[:0] if each.ndim else each)  # its dtype, not its bytes
+        for run in runs_of(on_disk):
             self._inlined += run.nbytes
             _require(run)
         return leaf
@@ -398,9 +417,7 @@ class Encoding:
             leaf = self._leaves[number]
             if isinstance(leaf, References):
                 yield from self._reference_pieces(leaf, of_folder=of_folder)
-            elif isinstance(leaf, list):
-                yield from _bracketed(self._items(leaf))
-            elif isinstance(leaf, Trajectory):
+            elif isinstance(leaf, list | Trajectory):
                 yield from _bracketed(self._items(leaf))
             else:
                 yield from self._array_pieces(leaf)
@@ -432,7 +449,7 @@ class Encoding:
             return path.removeprefix(self.prefix)
         # A shared file of the output path. A second name makes the run directory
         # complete in itself, wherever it is moved; nothing is read or written for it.
-        source = os.path.realpath(os.path.join(layout.directory, layout.path))
+        source = os.fspath(Path(layout.directory, layout.path).resolve())
         name = f"shared-{hashlib.sha256(os.fsencode(source)).hexdigest()[:12]}.bin"
         target = Path(self._run_path, name)
         if not target.exists():
@@ -503,7 +520,7 @@ def _require(run: Run) -> None:
         else max(map(operator.add, run.offsets, run.sizes))
     )
     if ends > size:
-        name = os.path.join(layout.directory, layout.path)
+        name = os.fspath(Path(layout.directory, layout.path))
         raise truncated(name, min(run.offsets), ends - min(run.offsets), size)
 
 
@@ -531,11 +548,9 @@ class _Store:
 
     def write(self, array: NDArray[Any] | np.generic) -> BinrefArray:
         """Write an array in memory; all of a response are packed one after another."""
-        checked_dtype(np.asarray(array).dtype)  # before there is a file
+        array = to_stored(array)  # refuses what cannot be stored before there is a file
         if self._writer is None:
-            self._writer = BinrefWriter(
-                output_path=self._directory, compression=self._compression
-            )
+            self._writer = BinrefWriter(output_path=self._directory, compression=self._compression)
         return self._writer.write(array)
 
     def copy(self, run: Run) -> Run:

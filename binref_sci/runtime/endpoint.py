@@ -105,7 +105,7 @@ def call(
             "version": component.version,
             "endpoint": endpoint,
             "output_format": output_format,
-            "inputs_digest": digest(inputs),
+            "inputs_digest": _digest(inputs),
             "labels": component.labels_json(),
         }
     )
@@ -159,16 +159,25 @@ def _inputs(
             f"component {component.name!r} has no endpoint {endpoint!r}; "
             f"it has {', '.join(component.endpoints)}"
         )
-    body = payload if isinstance(payload, Mapping) else parse(payload)
+    body = dict(payload) if isinstance(payload, Mapping) else parse(payload)
     mode: Mode = "abstract" if endpoint == "abstract_eval" else "inputs"
     reading = Reading(mode, None if input_path is None else Path(input_path))
     try:
         checked = model.model_validate(body, context=reading.context())
     except ValidationError as error:
         entries = _entries(error)
-        raise PayloadError(_told(entries, f"the payload does not fit {endpoint}"), entries) from error
+        raise PayloadError(
+            _told(entries, f"the payload does not fit {endpoint}"), entries
+        ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     return inputs
+
+
+def _digest(inputs: BaseModel) -> str | None:
+    try:
+        return digest(inputs)
+    except ComponentError:
+        return None  # a type that has no JSON form; inputs need none
 
 
 def _entries(error: ValidationError) -> list[dict[str, Any]]:
@@ -178,7 +187,9 @@ def _entries(error: ValidationError) -> list[dict[str, Any]]:
 
 
 def _told(entries: list[dict[str, Any]], what: str) -> str:
-    lines = [f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries]
+    lines = [
+        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
+    ]
     more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
     return f"{what}: " + "; ".join(lines[:10] + more)
 

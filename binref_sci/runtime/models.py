@@ -9,9 +9,11 @@ not only where the result is looked at afterwards. What is changed:
 - defaults of fields with arrays are validated, so that a component gets NumPy arrays
   also where the caller gave nothing;
 - unknown fields are refused unless the model says otherwise, so that a misspelt input is
-  an error and not a silent default.
+  an error and not a silent default;
+- infinities in fields of type Any reach the encoder, which pydantic turns into null
+  otherwise.
 
-All three may be done twice, so models may be shared between components.
+All of it may be done twice, so models may be shared between components.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
             field.annotation = _folded(field.annotation)
             if any(True for _ in _arrays(field.annotation, "")):
                 field.validate_default = True
+        each.model_config.setdefault("ser_json_inf_nan", "constants")
         if not issubclass(each, RootModel):
             each.model_config.setdefault("extra", "forbid")
         each.model_rebuild(force=True)
@@ -63,9 +66,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
     model.model_rebuild(force=True)
 
 
-def _reachable(
-    annotation: Any, seen: dict[type[BaseModel], None]
-) -> Iterator[type[BaseModel]]:
+def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[type[BaseModel]]:
     """Yield models, each before those it is made of."""
     if _is_model(annotation):
         if annotation not in seen:
@@ -95,14 +96,15 @@ def _folded(annotation: Any) -> Any:
         item = _bare_array(arguments[0])
         if item is not None:
             return Annotated[annotation, Foldable(item)]
-    if not arguments or not isinstance(origin, type) and origin is not Union:
+    if not arguments:
         return annotation
     made = tuple(_folded(argument) for argument in arguments)
     if all(new is old for new, old in zip(made, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
         return Union[made]  # noqa: UP007  # built from a tuple
-    return origin[made]
+    rebuilt: Any = origin
+    return rebuilt[made]
 
 
 def _bare_array(annotation: Any) -> ArrayType | None:
@@ -160,9 +162,7 @@ def field_order(model: type[BaseModel]) -> dict[str, list[str]]:
     return dict(_orders(model, "", ()))
 
 
-def _orders(
-    annotation: Any, path: str, inside: tuple[Any, ...]
-) -> Iterator[tuple[str, list[str]]]:
+def _orders(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
     if _is_model(annotation):
         if annotation not in inside:
             yield path, list(annotation.model_fields)

@@ -77,8 +77,8 @@ class RunDirectory:
         output_path: str | os.PathLike[str] | None = None,
         run_id: str | None = None,
     ) -> None:
-        self.path = Path(os.path.abspath(path))
-        self.output_path = self.path if output_path is None else Path(os.path.abspath(output_path))
+        self.path = _absolute(path)
+        self.output_path = self.path if output_path is None else _absolute(output_path)
         if not self.path.is_relative_to(self.output_path):
             raise ValueError(
                 f"run directory {self.path} must lie in the output path {self.output_path}"
@@ -93,9 +93,7 @@ class RunDirectory:
         self._facts: dict[str, Any] = {}
 
     @classmethod
-    def new(
-        cls, output_path: str | os.PathLike[str], run_id: str | None = None
-    ) -> RunDirectory:
+    def new(cls, output_path: str | os.PathLike[str], run_id: str | None = None) -> RunDirectory:
         """Return a new ``run_<id>`` below `output_path`, as for a served call.
 
         Raises
@@ -162,6 +160,25 @@ class RunDirectory:
     def _write(self, state: str) -> None:
         text = orjson.dumps(self._facts | {"state": state}, option=orjson.OPT_INDENT_2)
         write_atomically(self.path / RUN_FILE, iter([text]))
+
+
+def close_dead_run(path: Path, error: str) -> None:
+    """Say in ``run.json`` that a call has failed whose process died before it could.
+
+    Does nothing where the call had said so itself, or had not begun.
+    """
+    try:
+        facts = orjson.loads((path / RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return
+    if isinstance(facts, dict) and facts.get("state") == "running":
+        facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
+        write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    # not resolve(): the folder is named as its user names it, links and all
+    return Path(os.path.abspath(path))  # noqa: PTH100
 
 
 def _now(ns: int) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -143,7 +143,8 @@ class ArrayField(metaclass=ArrayType):
             return _fitted(cls, array, private=private, own=mode == "inputs")
         except (BinrefError, OSError, MemoryError) as error:
             raise PydanticCustomError(
-                "array_invalid", "{reason}; expected {field}",
+                "array_invalid",
+                "{reason}; expected {field}",
                 {"reason": str(error), "field": repr(cls)},
             ) from error
 
@@ -211,9 +212,7 @@ def check_stored(field: ArrayType, shape: tuple[int, ...], dtype: np.dtype[Any])
         )
 
 
-def _to_numpy(
-    field: ArrayType, value: Any, reading: Reading | None
-) -> tuple[NDArray[Any], bool]:
+def _to_numpy(field: ArrayType, value: Any, reading: Reading | None) -> tuple[NDArray[Any], bool]:
     """Return `value` as an array of any dtype of the wire, and whether nobody else holds it."""
     if isinstance(value, Mapping):
         data = value.get("data")
@@ -271,13 +270,10 @@ def broadcast_shape(field: ArrayType, shape: tuple[int, ...]) -> tuple[int, ...]
     if isinstance(expected, EllipsisType):
         return shape
     if len(expected) != len(shape) or any(
-        want is not None and got not in (1, want)
-        for want, got in zip(expected, shape, strict=True)
+        want is not None and got not in (1, want) for want, got in zip(expected, shape, strict=True)
     ):
         return None
-    return tuple(
-        got if want is None else want for want, got in zip(expected, shape, strict=True)
-    )
+    return tuple(got if want is None else want for want, got in zip(expected, shape, strict=True))
 
 
 def _abstract(field: ArrayType, value: Any) -> ShapeDType:
@@ -311,8 +307,8 @@ def castable(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return np.can_cast(dtype, wanted, "same_kind") or (dtype.kind in "iu" and wanted.kind in "iu")
 
 
-@lru_cache(maxsize=None)  # one class for each annotation, so that equal ones are identical
-def _array_type(shape: Shape, dtype: str | None, differentiable: bool) -> ArrayType:
+@cache  # one class for each annotation, so that equal ones are identical
+def _array_type(shape: Shape, dtype: str | None, *, differentiable: bool) -> ArrayType:
     return ArrayType(
         "Array",
         (ArrayField,),
@@ -364,17 +360,27 @@ class ShapeDType(BaseModel):
 
     shape: tuple[NonNegativeInt, ...]
     dtype: Literal[
-        "float16", "float32", "float64",
-        "int8", "int16", "int32", "int64",
-        "uint8", "uint16", "uint32", "uint64",
-        "bool", "complex64", "complex128",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex64",
+        "complex128",
     ]
     # a whole encoded array will do: its data is left out
     model_config = ConfigDict(extra="ignore")
 
     def __class_getitem__(cls, key: Any) -> Any:
         shape, dtype = _checked_key("ShapeDType", key)
-        field = _array_type(shape, dtype, False)
+        field = _array_type(shape, dtype, differentiable=False)
 
         def check(found: ShapeDType) -> ShapeDType:
             try:
@@ -411,7 +417,7 @@ class _Array:
         raise TypeError("Array is an annotation; write Array[(None, 3), Float64]")
 
     def __class_getitem__(cls, key: Any) -> ArrayType:
-        return _array_type(*_checked_key("Array", key), False)
+        return _array_type(*_checked_key("Array", key), differentiable=False)
 
 
 class _Differentiable:
@@ -430,7 +436,7 @@ class _Differentiable:
         if not isinstance(key, ArrayType):
             raise TypeError(f"Differentiable[...] takes an array such as Float64, got {key!r}")
         dtype = None if key.expected_dtype is None else key.expected_dtype.name
-        return _array_type(key.expected_shape, dtype, True)
+        return _array_type(key.expected_shape, dtype, differentiable=True)
 
 
 @dataclass(frozen=True)
