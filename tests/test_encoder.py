@@ -73,7 +73,9 @@ def same(found, expected):
 @given(data=st.data(), form=st.sampled_from(FORMS))
 def test_nested_values_come_back_equal_in_every_format(tmp_path_factory, data, form):
     arrays = st.sampled_from(sorted(DTYPES)).flatmap(
-        lambda name: npst.arrays(DTYPES[name], npst.array_shapes(min_dims=0, max_side=3, min_side=0))
+        lambda name: npst.arrays(
+            DTYPES[name], npst.array_shapes(min_dims=0, max_side=3, min_side=0)
+        )
     )
     plain = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
     value = data.draw(
@@ -81,8 +83,10 @@ def test_nested_values_come_back_equal_in_every_format(tmp_path_factory, data, f
             st.text(max_size=3),
             st.recursive(
                 plain | arrays,
-                lambda inner: st.lists(inner, max_size=3)
-                | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+                lambda inner: (
+                    st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+                ),
                 max_leaves=8,
             ),
             max_size=4,
@@ -136,7 +140,9 @@ def test_everything_a_model_may_say_about_its_fields_counts(tmp_path):
         pair=(1, 2.0),
     )
     for form, compression in FORMS:
-        found = decode(text(made, form, directory=tmp_path, compression=compression), directory=tmp_path)
+        found = decode(
+            text(made, form, directory=tmp_path, compression=compression), directory=tmp_path
+        )
         same(
             found,
             {
@@ -230,7 +236,10 @@ def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     (tmp_path / "a.bin").touch()
     os.truncate(tmp_path / "a.bin", 8 * 1_000_000)
     many = Trajectory.from_refs(
-        [BinrefArray.from_file("a.bin", (1,), "float64", offset=8 * n, output_path=tmp_path) for n in (0, 1)]
+        [
+            BinrefArray.from_file("a.bin", (1,), "float64", offset=8 * n, output_path=tmp_path)
+            for n in (0, 1)
+        ]
     )
     many = Trajectory(
         type(many.stored)(
@@ -260,7 +269,10 @@ def test_scattered_and_reversed_references_keep_their_places(tmp_path):
         ([refs[0]] * 3, [order[0]] * 3),
     ):
         body = text({"x": value}, "json+binref", directory=tmp_path)
-        for found in (decode(body, directory=tmp_path), decode(body, directory=tmp_path, lazy=True)):
+        for found in (
+            decode(body, directory=tmp_path),
+            decode(body, directory=tmp_path, lazy=True),
+        ):
             assert [float(np.asarray(each)[0]) for each in found["x"]] == list(expected)
         with pytest.warns(RuntimeWarning):
             found = decode(text({"x": value}))
@@ -278,7 +290,9 @@ def test_an_array_outside_the_output_path_is_copied_once_with_a_warning(tmp_path
     big = BinrefArray.write(np.arange(1 << 17, dtype=float), output_path=outside)
     many = snapshots(outside, compression="lz4")
     with pytest.warns(RuntimeWarning, match=r"1\.0 MiB .* copied") as caught:
-        body = text({"a": big, "b": [big, big], "c": many}, "json+binref", directory=run, prefix="run_1/")
+        body = text(
+            {"a": big, "b": [big, big], "c": many}, "json+binref", directory=run, prefix="run_1/"
+        )
     assert len(caught) == 1
     assert sum(entry.stat().st_size for entry in run.iterdir()) < (1 << 20) + 10_000
     back = decode(body, directory=tmp_path / "out")
@@ -308,7 +322,9 @@ def test_a_shared_file_of_the_output_path_is_forwarded_as_it_is(tmp_path):
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_arrays_on_disk_are_inlined_with_one_warning(tmp_path, form, compression):
     many = snapshots(tmp_path, shape=(100, 100), compression=compression)
-    one = BinrefArray.write(np.arange(700_000.0).reshape(70, 100, 100), output_path=tmp_path, compression=compression)
+    one = BinrefArray.write(
+        np.arange(700_000.0).reshape(70, 100, 100), output_path=tmp_path, compression=compression
+    )
     value = {"many": many, "list": [*many, np.zeros((100, 100)), one], "one": one}
     with pytest.warns(RuntimeWarning, match=r"11\.4 MiB .*json\+binref") as caught:
         body = text(value, form[0], compression=form[1])
@@ -374,8 +390,12 @@ def test_offsets_beyond_four_gigabytes_are_exact(tmp_path):
     with (tmp_path / "a.bin").open("wb") as file:
         file.seek(place)
         file.write(np.float64(2.5).tobytes())
-    far = BinrefArray.from_file("a.bin", (), "float64", offset=np.int64(place), output_path=tmp_path)
-    whole = BinrefArray.from_file("a.bin", ((place - 8) // 8,), "float64", offset=np.uint32(16), output_path=tmp_path)
+    far = BinrefArray.from_file(
+        "a.bin", (), "float64", offset=np.int64(place), output_path=tmp_path
+    )
+    whole = BinrefArray.from_file(
+        "a.bin", ((place - 8) // 8,), "float64", offset=np.uint32(16), output_path=tmp_path
+    )
     body = text({"far": far, "whole": whole, "list": [far, far]}, "json+binref", directory=tmp_path)
     found = decode(body, directory=tmp_path, lazy=True)
     assert float(found["far"]) == 2.5

@@ -23,12 +23,12 @@ from pydantic import BaseModel, Field
 from binref_sci.runtime import Array, Float64, Labels
 
 class InputSchema(BaseModel):
-    a: Array[(None,), Float64] = Field(description="first summand")
-    b: Array[(None,), Float64] = [0.0, 0.0, 0.0]
-    c: Array[(None,), Float64] = [0.0, 0.0, 0.0]
+    a: Array[(3,), Float64] = Field(description="first summand")
+    b: Array[(3,), Float64] = [0.0, 0.0, 0.0]
+    c: Array[(3,), Float64] = [0.0, 0.0, 0.0]
 
 class OutputSchema(BaseModel):
-    total: Array[(None,), Float64]
+    total: Array[(3,), Float64]
 
 def apply(inputs: InputSchema) -> OutputSchema:
     return OutputSchema(total=inputs.a + inputs.b + inputs.c)
@@ -88,6 +88,27 @@ def apply(inputs: InputSchema) -> OutputSchema:
     if inputs.do == "write":
         field = BinrefWriter("field").write(np.arange(float(inputs.size)))
     return OutputSchema(pid=os.getpid(), field=field)
+"""
+
+STREAM = """
+import numpy as np
+from pydantic import BaseModel
+from binref_sci import BinrefWriter
+from binref_sci.runtime import Array, Float64
+
+class InputSchema(BaseModel):
+    steps: int
+
+class OutputSchema(BaseModel):
+    trajectory: list[Array[(None, None), Float64]]
+
+def apply(inputs: InputSchema) -> OutputSchema:
+    writer = BinrefWriter("field")
+    field = np.zeros((512, 512))
+    for step in range(inputs.steps):
+        field += 1
+        writer.write(field, time=float(step))
+    return OutputSchema(trajectory=writer.trajectory())
 """
 
 HOLD = """
@@ -527,6 +548,18 @@ def test_r17_a_crash_is_one_calls_own(work, what):
     wait_for(lambda: len(work.workers()) == 2)
 
 
+def test_a_run_whose_process_died_says_so(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with (
+        serving(folder, "--output-path", tmp_path / "out", log_file=tmp_path / "log") as server,
+        server.client() as client,
+    ):
+        assert do(server, "kill", client=client, params={"run_id": "x"}).status_code == 500
+    facts = json.loads((tmp_path / "out" / "run_x" / "run.json").read_text())
+    assert facts["state"] == "failed"
+    assert "SIGKILL" in facts["error"]
+
+
 def test_crashing_all_workers_many_times_leaves_a_server_that_works(work):
     with concurrent.futures.ThreadPoolExecutor(8) as threads, work.client() as client:
         calls = [threads.submit(do, work, "exit", client=client) for _ in range(8)]
@@ -586,6 +619,54 @@ def test_a_slow_upload_holds_no_worker(work):
             )
         time.sleep(0.2)
         assert do(work).status_code == 200
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_client_that_takes_nothing_loses_its_worker_in_the_end(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with (
+        serving(folder, log_file=tmp_path / "log") as server,
+        server.client(timeout=200) as client,
+        server.client() as lazy,
+        lazy.stream("POST", "/apply", json={"inputs": {"size": 8_000_000}}) as response,
+    ):
+        start = time.monotonic()
+        assert response.status_code == 200
+        assert do(server, client=client).status_code == 200  # it has waited for the only worker
+        assert 55 < time.monotonic() - start < 90
+        with pytest.raises(httpx.RemoteProtocolError):  # cut, not quietly short
+            response.read()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_gigabytes_of_snapshots_pass_in_flat_memory(tmp_path):
+    folder = component(tmp_path / "streamer", STREAM)
+    accept = {"Accept": "application/json+binref"}
+    with (
+        serving(folder, "--output-path", tmp_path / "out", log_file=tmp_path / "log") as server,
+        server.client(timeout=500) as client,
+        concurrent.futures.ThreadPoolExecutor() as threads,
+    ):
+        processes = [psutil.Process(server.process.pid), *server.workers()]
+
+        def resident():
+            return sum(process.memory_info().rss for process in processes)
+
+        idle = peak = resident()
+        call = threads.submit(
+            client.post, "/apply", json={"inputs": {"steps": 1024}}, headers=accept
+        )
+        while not call.done():
+            peak = max(peak, resident())
+            time.sleep(0.01)
+        assert len(call.result().json()["trajectory"]) == 1024
+        written = sum(file.stat().st_size for file in (tmp_path / "out").rglob("*.bin"))
+    for file in (tmp_path / "out").rglob("*.bin"):
+        file.unlink()  # pytest keeps folders
+    assert written >= 2**31
+    assert peak - idle < 60e6
 
 
 # --- R33: calls do not meet ---------------------------------------------------------------------
@@ -697,6 +778,20 @@ def test_a_component_that_cannot_be_loaded_is_said_at_once(tmp_path):
         )
         assert done.returncode == code, done.stderr
         assert str(folder) in done.stderr.decode() or "no licence" in done.stderr.decode()
+
+
+def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
+    source = "import time\nfrom pathlib import Path\n"
+    source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
+    folder = component(tmp_path / "slow", source)
+    with serving(folder, log_file=tmp_path / "log", ready=False) as server:
+        wait_for((folder / "loading").exists, 30)
+        workers = server.workers()
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(10) == 130
+        assert workers
+        assert not any(worker.is_running() for worker in workers)
+    assert "Traceback" not in server.log
 
 
 def test_a_taken_port_is_the_callers_mistake(tmp_path, work):

@@ -162,6 +162,20 @@ class RunDirectory:
         write_atomically(self.path / RUN_FILE, iter([text]))
 
 
+def close_dead_run(path: Path, error: str) -> None:
+    """Say in ``run.json`` that a call has failed whose process died before it could.
+
+    Does nothing where the call had said so itself, or had not begun.
+    """
+    try:
+        facts = orjson.loads((path / RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return
+    if isinstance(facts, dict) and facts.get("state") == "running":
+        facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
+        write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
+
+
 def _absolute(path: str | os.PathLike[str]) -> Path:
     # not resolve(): the folder is named as its user names it, links and all
     return Path(os.path.abspath(path))  # noqa: PTH100

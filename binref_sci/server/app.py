@@ -22,6 +22,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import IO, Any
 
 import orjson
@@ -32,7 +33,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from binref_sci.errors import FormatError, PayloadError
-from binref_sci.runtime.run import checked_run_id
+from binref_sci.runtime.run import PREFIX, checked_run_id, close_dead_run
 from binref_sci.server import docs_page, negotiation
 from binref_sci.server.channel import PIECE_BYTES, Facts, Head, Order
 from binref_sci.server.negotiation import Encoding
@@ -60,7 +61,7 @@ def create_app(
     facts: Facts,
     pool: Pool,
     *,
-    has_output_path: bool,
+    output_path: Path | None,
     default: Encoding,
     lifespan: Lifespan | None = None,
 ) -> FastAPI:
@@ -72,14 +73,14 @@ def create_app(
         The component, as a worker described it.
     pool
         Where calls go.
-    has_output_path
-        Whether run directories are kept, so that references can be answered.
+    output_path
+        Where run directories are kept; None: they are not, and references are not answered.
     default
         What a client gets that does not say what it wants.
     lifespan
         Entered when the server starts, left when it stops.
     """
-    formats = negotiation.offered_formats(has_output_path=has_output_path)
+    formats = negotiation.offered_formats(has_output_path=output_path is not None)
     openapi = _openapi(facts, formats)
     app = FastAPI(
         title=facts.name,
@@ -107,7 +108,7 @@ def create_app(
             except FormatError as error:
                 return _error(406, _not_acceptable(error, formats))
             order = Order(endpoint, run_id, encoding.output_format, encoding.compression)
-            return _Call(pool, order, active)
+            return _Call(pool, order, active, output_path)
 
         return handle
 
@@ -152,8 +153,11 @@ class _Call(Response):
     leaves or stalls means depends on how far the call has come.
     """
 
-    def __init__(self, pool: Pool, order: Order, active: set[str]) -> None:
+    def __init__(
+        self, pool: Pool, order: Order, active: set[str], output_path: Path | None
+    ) -> None:
         super().__init__()
+        self._output_path = output_path
         self._pool = pool
         self._order = order
         self._active = active
@@ -215,6 +219,9 @@ class _Call(Response):
                     await listener.take(piece)
             complete = True
         except WorkerDiedError as died:
+            if self._output_path is not None:
+                run = self._output_path / f"{PREFIX}{self._order.run_id}"
+                await asyncio.to_thread(close_dead_run, run, f"the process died: {died}")
             response = self._fail(
                 f"the component's process died in {self._order.endpoint}: {died}; "
                 "another takes its place, the next call works"

@@ -143,7 +143,7 @@ async def _serve(
         app = create_app(
             facts,
             pool,
-            has_output_path=not settings.scratch,
+            output_path=None if settings.scratch else Path(settings.output_path),
             default=Encoding(options.output_format, options.compression),
             lifespan=lifespan,
         )
