@@ -16,6 +16,7 @@ from binref_sci import wire
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import InvalidReferenceError, PayloadError
 from binref_sci.reference import ArrayRef
+from tests.policy import FULL
 
 ENCODINGS = [("json", None), ("base64", None), ("base64", "lz4")]
 dtypes = st.sampled_from(sorted(DTYPES))
@@ -378,7 +379,7 @@ def test_large_arrays_come_in_small_pieces(shape, kind):
     np.testing.assert_array_equal(wire.decode_inline(orjson.loads(b"".join(pieces))), array)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=3000 if FULL else 200)
 @given(
     st.recursive(
         st.none()
