@@ -267,7 +267,7 @@ def test_integers_that_no_dtype_holds_are_refused(values):
 
 def test_a_float_beyond_2_53_is_no_integer():
     # what a JSON parser makes of 18446744073709551616, or of -9223372036854775809
-    with pytest.raises(PayloadError, match="beyond 2\\*\\*53"):
+    with pytest.raises(PayloadError, match=r"beyond 2\*\*53"):
         wire.decode_inline(array_json([-9.223372036854775809e18], "int64", [1]))
 
 

@@ -173,7 +173,7 @@ def _below(array: BinrefArray, input_path: Path | None) -> ArrayRef | None:
     if input_path is None:
         return None
     root = os.path.realpath(input_path)
-    real = os.path.realpath(os.path.join(array.layout.directory, array.path))
+    real = os.path.realpath(array.directory / array.path)
     if not real.startswith(root.rstrip("/") + "/"):
         return None
     ref = array.ref

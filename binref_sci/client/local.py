@@ -50,6 +50,10 @@ class Local:
         """Return the OpenAPI document of the component."""
         return self.component.openapi()
 
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of the outputs by path."""
+        return self.component.labels_json()
+
     def health(self) -> dict[str, Any]:
         """Return what a server would say of itself."""
         return {"status": "ok"}
@@ -78,9 +82,10 @@ class Local:
         )
         if output_format == "json+base64" and endpoint != "abstract_eval":
             # What a base64 round trip would give, without the round trip.
-            return Reply(_without_text(response.value, self.component.name), folder, scratch)
+            value = _without_text(response.value, self.component.name)
+            return Reply(lambda: value, folder, scratch)
         text = joined(response.pieces)
-        return Reply(orjson.loads(text), folder, scratch)
+        return Reply(lambda: orjson.loads(text), folder, scratch)
 
     def close(self) -> None:
         """Nothing is held open."""

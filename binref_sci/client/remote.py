@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import orjson
 
-from binref_sci.client.inputs import Inputs, Piece
+from binref_sci.client.inputs import Inputs
 from binref_sci.client.replies import Reply
 from binref_sci.errors import FormatError, PayloadError, RemoteConnectionError, RemoteError
 
@@ -68,15 +68,23 @@ class Remote:
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the server; fetched once."""
         if self._openapi is None:
-            found = self._request("GET", "openapi.json")
+            found = self._request("GET", "openapi.json")()
             if not isinstance(found, dict):
                 raise RemoteError(f"{self.url}/openapi.json is no JSON object", 200)
             self._openapi = found
         return self._openapi
 
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of the outputs by path; none where the server knows of none."""
+        try:
+            found = self.openapi()["x-binref-labels"]["outputs"]
+        except (RemoteError, KeyError, TypeError):
+            return {}  # a server of another kind
+        return found if isinstance(found, dict) else {}
+
     def health(self) -> dict[str, Any]:
         """Return what the server says of itself."""
-        found = self._request("GET", "health")
+        found = self._request("GET", "health")()
         return found if isinstance(found, dict) else {"status": found}
 
     def call(
@@ -92,15 +100,18 @@ class Remote:
         accept = f"application/{output_format}"
         if compression is not None:
             accept += f";compression={compression}"
-        value = self._request(
+        read = self._request(
             "POST",
             endpoint,
             params={} if run_id is None else {"run_id": run_id},
             headers={"Accept": accept, "Content-Type": "application/json"},
             content=inputs.body(self._input_path),
         )
-        hint = f"; is output_path={os.fspath(self._output_path or '')!r} the folder that {self.url} writes to?"
-        return Reply(value, self._output_path, None, hint)
+        hint = (
+            f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
+            f"{self.url} writes to?"
+        )
+        return Reply(read, self._output_path, None, hint)
 
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""
@@ -125,8 +136,8 @@ class Remote:
                 self._process = os.getpid()
             return self._client
 
-    def _request(self, method: str, path: str, **options: Any) -> Any:
-        """Return the JSON value of a reply, or raise what it stands for."""
+    def _request(self, method: str, path: str, **options: Any) -> Callable[[], Any]:
+        """Return what parses the reply, or raise what it stands for."""
         url = f"{self.url}/{path}"
         try:
             with self._http().stream(method, url, **options) as response:
@@ -155,13 +166,18 @@ class Remote:
                 f"{method} {url}: the connection broke before the reply was complete ({error}); "
                 "the server's log says why, if it is still there"
             ) from error
-        try:
-            return orjson.loads(body)
-        except (orjson.JSONDecodeError, RecursionError) as error:
-            raise RemoteError(
-                f"{method} {url} answered with {len(body)} bytes that are not valid JSON: {error}",
-                200,
-            ) from error
+
+        def read() -> Any:
+            try:
+                return orjson.loads(body)
+            except (orjson.JSONDecodeError, RecursionError) as error:
+                raise RemoteError(
+                    f"{method} {url} answered with {len(body)} bytes that are not valid JSON: "
+                    f"{error}",
+                    200,
+                ) from error
+
+        return read
 
     def _late(self, method: str, url: str, error: httpx.TimeoutException) -> str:
         what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no sign of life"
@@ -258,6 +274,3 @@ def _message(detail: Any, body: bytes) -> str:
     if isinstance(detail, str):
         return detail
     return body[:500].decode(errors="replace").strip() or "an empty reply"
-
-
-__all__ = ["IDLE_SECONDS", "Piece", "Remote", "Timeout", "normal_url", "told"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +37,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.output_format is not None or self.compression is not None:
             checked_format(self.output_format or "json", self.compression)
-        self.choose(None)
+        self.choose()
 
-    def choose(self, lazy: bool | None) -> tuple[str, bool]:
+    def choose(self, *, lazy: bool | None = None) -> tuple[str, bool]:
         """Return output format and laziness of one call.
 
         Raises
@@ -48,7 +49,7 @@ class Settings:
 
         Examples
         --------
-        >>> Settings().choose(None), Settings().choose(True)
+        >>> Settings().choose(), Settings().choose(lazy=True)
         (('json+base64', False), ('json+binref', True))
         """
         lazy = self.lazy if lazy is None else lazy
@@ -63,6 +64,6 @@ class Settings:
         return "json+binref", True
 
 
-def absolute(path: str | Path | None) -> Path | None:
+def absolute(path: str | os.PathLike[str] | None) -> Path | None:
     """Return a folder so that a later change of directory does not move it."""
     return None if path is None else Path(path).expanduser().absolute()

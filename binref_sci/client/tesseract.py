@@ -16,8 +16,7 @@ from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
 from binref_sci.client.result import Result
 from binref_sci.client.settings import Settings, absolute
-from binref_sci.errors import FormatError, PayloadError, RemoteError
-from binref_sci.labels import Labels
+from binref_sci.errors import FormatError, PayloadError
 from binref_sci.runtime.run import checked_run_id
 
 
@@ -26,6 +25,9 @@ class Door(Protocol):
 
     def openapi(self) -> dict[str, Any]:
         """Return its OpenAPI document."""
+
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of its outputs by path, as its OpenAPI document has them."""
 
     def health(self) -> dict[str, Any]:
         """Return what it says of itself."""
@@ -58,17 +60,21 @@ class Tesseract:
 
     Examples
     --------
-    >>> import types
-    >>> from pydantic import BaseModel
-    >>> from binref_sci.runtime import Array, Float64
-    >>> class InputSchema(BaseModel):
+    >>> from pathlib import Path
+    >>> _ = Path("tesseract_api.py").write_text('''
+    ... from pydantic import BaseModel
+    ... from binref_sci.runtime import Array, Float64
+    ...
+    ... class InputSchema(BaseModel):
     ...     x: Array[(None,), Float64]
-    >>> class OutputSchema(BaseModel):
+    ...
+    ... class OutputSchema(BaseModel):
     ...     double: Array[(None,), Float64]
-    >>> module = types.ModuleType("doubling")
-    >>> module.InputSchema, module.OutputSchema = InputSchema, OutputSchema
-    >>> module.apply = lambda inputs: OutputSchema(double=2 * inputs.x)
-    >>> with Tesseract.from_tesseract_api(module) as doubling:
+    ...
+    ... def apply(inputs):
+    ...     return OutputSchema(double=2 * inputs.x)
+    ... ''')
+    >>> with Tesseract.from_tesseract_api("tesseract_api.py") as doubling:
     ...     doubling.apply({"x": [1, 2, 3]})
     {'double': array([2., 4., 6.])}
     """
@@ -131,7 +137,7 @@ class Tesseract:
         settings = _settings(output_path, input_path, output_format, compression, lazy=lazy)
         door = Remote(url, settings.output_path, settings.input_path, timeout, transport)
         made = cls._through(door, settings)
-        made._format(None)
+        made._format()
         return made
 
     @classmethod
@@ -196,7 +202,7 @@ class Tesseract:
         self._door.close()
 
     def __repr__(self) -> str:
-        output_format, lazy = self._settings.choose(None)
+        output_format, lazy = self._settings.choose()
         parts = [output_format, "lazy"] if lazy else [output_format]
         if self._settings.output_path is not None:
             parts.append(f"output_path={os.fspath(self._settings.output_path)!r}")
@@ -253,9 +259,9 @@ class Tesseract:
         FormatError
             If the result cannot be had in the format asked for.
         """
-        output_format, lazy = self._format(lazy)
+        output_format, lazy = self._format(lazy=lazy)
         ready = Inputs(inputs)
-        labels = self._labels() if lazy else {}
+        labels = self._door.labels()  # before the call: no result is lost for them
         reply = self._door.call(
             "apply",
             ready,
@@ -264,7 +270,7 @@ class Tesseract:
             compression=self._settings.compression,
         )
         made = reply.decoded(lazy=lazy, labels=labels)
-        return Result(made) if isinstance(made, dict) else made
+        return Result(made, folder=reply.folder, labels=labels) if isinstance(made, dict) else made
 
     def abstract_eval(self, inputs: Mapping[str, Any] | BaseModel) -> Any:
         """Return shapes and dtypes of the outputs; nothing is computed.
@@ -292,10 +298,10 @@ class Tesseract:
             output_format="json",
             compression=None,
         )
-        return reply.value
+        return reply.read()
 
-    def _format(self, lazy: bool | None) -> tuple[str, bool]:
-        output_format, lazy = self._settings.choose(lazy)
+    def _format(self, *, lazy: bool | None = None) -> tuple[str, bool]:
+        output_format, lazy = self._settings.choose(lazy=lazy)
         if (
             output_format == "json+binref"
             and self._settings.output_path is None
@@ -307,14 +313,6 @@ class Tesseract:
                 "server's output path as it is seen from here"
             )
         return output_format, lazy
-
-    def _labels(self) -> dict[str, Labels]:
-        """Return the labels of the outputs; fetched before a call, so that none is lost for them."""
-        try:
-            found = self._door.openapi().get("x-binref-labels", {})
-            return {path: Labels.from_json(made) for path, made in found["outputs"].items()}
-        except (RemoteError, KeyError, TypeError, ValueError, AttributeError):
-            return {}  # a server of another kind
 
 
 def _settings(

@@ -49,7 +49,8 @@ class BlockArray:
     @property
     def times(self) -> NDArray[Any] | None:
         """Time of each snapshot."""
-        return self._parts[0].times
+        times: NDArray[Any] | None = self._parts[0].times
+        return times
 
     def _check_times(self, name: str) -> None:
         first = self._parts[0].times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,18 @@ def open_dataset(
     return ds
 
 
-def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunState]:
-    """Return the variables of a run, its text outputs, and its state; reads no data."""
+def variables(
+    place: Source, *, ragged: bool = False
+) -> tuple[list[Made], dict[str, Any], journals.RunState]:
+    """Return the variables of a run, its text outputs, and its state; reads no data.
+
+    Parameters
+    ----------
+    place
+        Where the run lies.
+    ragged
+        Give what does not fit into one variable in parts, instead of refusing it.
+    """
     heads = journals.heads(place.journals)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
@@ -103,8 +113,8 @@ def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunSt
     attrs: dict[str, Any] = {}
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])
     if place.results is not None and journals.follows_results(members, place):
-        schema = _SchemaLabels(place.run.get("labels"))
-        for path, leaf in read_results(place.results, place.directory):
+        schema = SchemaLabels(place.run.get("labels"))
+        for path, leaf in read_results(place.results, place.directory, ragged=ragged):
             if isinstance(leaf, str | list):
                 attrs[path] = leaf
             else:
@@ -116,11 +126,56 @@ def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunSt
         if not any(journal.segments for journal in group):
             continue  # begun, and without a snapshot yet
         free = name if name not in taken else f"{name}_journal"
-        made.append(_streamed(free, group, heads))
+        if ragged and not all(journal.uniform for journal in group):
+            parts = [stored for journal in group for stored in journal.each_segment()]
+            made += [
+                labelled(f"{free}.[{number}]", Trajectory(stored), Labels())
+                for number, stored in enumerate(parts)
+            ]
+        else:
+            made.append(_streamed(free, group, heads))
     return made, attrs, state
 
 
-def _field(name: str, leaf: Leaf, lenders: Lenders, schema: _SchemaLabels) -> Made:
+def dataset_of(
+    fields: Iterable[tuple[str, Leaf]],
+    directory: str,
+    labels: Mapping[str, Any],
+    *,
+    chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
+) -> xr.Dataset:
+    """Return a Dataset of output fields that are there already, as `open_dataset` would.
+
+    Parameters
+    ----------
+    fields
+        Path and value of each.
+    directory
+        Absolute directory that the buffers of lazy ones are relative to.
+    labels
+        Of the output schema, as ``run.json`` has them.
+    chunks
+        As for `open_dataset`.
+
+    Raises
+    ------
+    BufferNotFoundError
+        If a buffer is missing.
+    """
+    lenders, schema = Lenders(directory, (), ()), SchemaLabels(labels)
+    made: list[Made] = []
+    attrs: dict[str, Any] = {}
+    for path, leaf in fields:
+        if isinstance(leaf, str | list):
+            attrs[path] = leaf
+        else:
+            made.append(_field(path, leaf, lenders, schema))
+    ds = _assembled(made, chunks)
+    ds.attrs = attrs
+    return ds
+
+
+def _field(name: str, leaf: Leaf, lenders: Lenders, schema: SchemaLabels) -> Made:
     """Return an output field, labelled by its journal, and by its schema where that is silent."""
     assert not isinstance(leaf, str | list)  # text is no variable
     lent: Lent | None = None
@@ -131,11 +186,15 @@ def _field(name: str, leaf: Leaf, lenders: Lenders, schema: _SchemaLabels) -> Ma
     labels = schema.of(name, leaf.ndim)
     if lent is None:
         return labelled(name, leaf, labels)
-    own = lent.labels
-    labels = Labels(
-        own.dims or labels.dims, {**labels.coords, **own.coords}, **{**labels.attrs, **own.attrs}
-    )
+    labels = merged(lent.labels, labels)
     return labelled(name, leaf, labels, times=lent.times, along=lent.along)
+
+
+def merged(own: Labels, schema: Labels) -> Labels:
+    """Return a journal's labels, and the schema's where it is silent."""
+    return Labels(
+        own.dims or schema.dims, {**schema.coords, **own.coords}, **{**schema.attrs, **own.attrs}
+    )
 
 
 def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Made:
@@ -170,7 +229,7 @@ def _with_other_runs(
     )
 
 
-class _SchemaLabels:
+class SchemaLabels:
     """Labels of the output schema, by path: ``layers.[].weight``, ``named.{}``."""
 
     def __init__(self, made: Any) -> None:

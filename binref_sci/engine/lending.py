@@ -15,8 +15,8 @@ from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.journal import SUFFIX, Journal, SegmentLine, TimeBuffer, read_records
 from binref_sci.labels import Labels
-from binref_sci.plan import Segment
-from binref_sci.trajectory import Trajectory
+from binref_sci.plan import Segment, Stored
+from binref_sci.trajectory import Trajectory, fold_offsets
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Lenders:
         self._directory = directory
         self._older = list(older)
         self._by_buffer: dict[str, Journal] = {}
-        self._seen: set[str] = {""}
+        self._seen: set[str] = set()
         self._lent: set[Path] = set()
         self._singles: dict[Path, set[int]] = {}
         for journal in newest:
@@ -104,6 +104,25 @@ class Lenders:
             times = np.concatenate([_times(j, places) for j, places in found])
         given = None if times is None or first.time is None else (times, dict(first.time.attrs))
         return Lent(first.labels, given, along(found[0][0]))
+
+    def times_of(self, field: Trajectory) -> Stored | None:
+        """Return where the times of a list of snapshots lie, one after another."""
+        segments: list[Segment] = []
+        first: TimeBuffer | None = None
+        directory = ""
+        for segment in field.segments:
+            journal = self._journal_of(segment.path)
+            places = None if journal is None else _places(journal, segment, field)
+            time = None if journal is None else journal.header.time
+            if journal is None or places is None or time is None:
+                return None
+            if not segments:
+                first, directory = time, journal.directory
+            if first is None or not _same_times(time, first) or journal.directory != directory:
+                return None
+            nbytes = time.dtype.itemsize
+            segments += fold_offsets(time.buffer, places * nbytes, nbytes)
+        return None if first is None else Stored(directory, tuple(segments), (), first.dtype)
 
     def of_array(self, field: BinrefArray) -> Lent | None:
         """Return what is known of one array: a snapshot, or many in one byte range."""

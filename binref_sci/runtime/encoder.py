@@ -34,7 +34,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
-from binref_sci.dtypes import checked_dtype, nbytes_of
+from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.errors import ComponentError, FormatError
 from binref_sci.reference import COMPRESSIONS
 from binref_sci.runtime.schema import ShapeDType, array_to_json, serialization_context
@@ -383,14 +383,15 @@ class Encoding:
     # ------------------------------------------------------------ json, base64
 
     def _checked(self, leaf: Any) -> Any:
-        """Count what has to be read, and see that it is there before the first byte is sent."""
-        if isinstance(leaf, list):
-            on_disk = [each for each in leaf if isinstance(each, BinrefArray)]
-        elif isinstance(leaf, BinrefArray):
-            on_disk = [leaf]
-        elif not isinstance(leaf, Trajectory):
-            return leaf
-        for run in runs_of(leaf if isinstance(leaf, Trajectory) else on_disk):
+        """Count what has to be read; see that all can be had before the first byte is sent."""
+        on_disk: Any = leaf
+        if not isinstance(leaf, Trajectory):
+            items = leaf if isinstance(leaf, list) else [leaf]
+            on_disk = [each for each in items if isinstance(each, BinrefArray)]
+            for each in items:
+                if isinstance(each, np.ndarray):
+                    to_stored(each[:0] if each.ndim else each)  # its dtype, not its bytes
+        for run in runs_of(on_disk):
             self._inlined += run.nbytes
             _require(run)
         return leaf
@@ -547,7 +548,7 @@ class _Store:
 
     def write(self, array: NDArray[Any] | np.generic) -> BinrefArray:
         """Write an array in memory; all of a response are packed one after another."""
-        checked_dtype(np.asarray(array).dtype)  # before there is a file
+        array = to_stored(array)  # refuses what cannot be stored before there is a file
         if self._writer is None:
             self._writer = BinrefWriter(output_path=self._directory, compression=self._compression)
         return self._writer.write(array)

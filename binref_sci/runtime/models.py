@@ -9,9 +9,11 @@ not only where the result is looked at afterwards. What is changed:
 - defaults of fields with arrays are validated, so that a component gets NumPy arrays
   also where the caller gave nothing;
 - unknown fields are refused unless the model says otherwise, so that a misspelt input is
-  an error and not a silent default.
+  an error and not a silent default;
+- infinities in fields of type Any reach the encoder, which pydantic turns into null
+  otherwise.
 
-All three may be done twice, so models may be shared between components.
+All of it may be done twice, so models may be shared between components.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
             field.annotation = _folded(field.annotation)
             if any(True for _ in _arrays(field.annotation, "")):
                 field.validate_default = True
+        each.model_config.setdefault("ser_json_inf_nan", "constants")
         if not issubclass(each, RootModel):
             each.model_config.setdefault("extra", "forbid")
         each.model_rebuild(force=True)
