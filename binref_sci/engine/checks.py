@@ -71,7 +71,7 @@ def check(source: str | os.PathLike[str]) -> Report:
     BufferNotFoundError, FormatError
         If there is nothing to check at this path.
     """
-    given = Path(source).absolute()
+    given = Path(source).expanduser().absolute()
     if given.is_dir() and not is_run_directory(given):
         find(given)  # complains if there is no run in it
         places = [
