@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import json
 import os
 import pickle
 import resource
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import dask
@@ -24,6 +27,7 @@ import binref_sci
 from binref_sci import BinrefArray, BinrefWriter, Trajectory, open_dataset, open_references
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.errors import (
+    BinrefError,
     BufferNotFoundError,
     FormatError,
     InvalidReferenceError,
@@ -821,6 +825,67 @@ def test_references_that_lead_outside_are_refused(tmp_path, path):
         open_dataset(tmp_path / "run")
 
 
+numbers = st.integers(-2, 2**64) | st.sampled_from(
+    [2**31, 2**40, 2**60, 2**63, 1.5, True, None, "2"]
+)
+buffers = st.sampled_from(
+    [
+        "a.bin:0",
+        "a.bin",
+        "a.bin:8",
+        "a.bin:-1",
+        "../a.bin:0",
+        "/a.bin:0",
+        "a.bin:0:8",
+        "",
+        ":",
+        "x:0",
+        5,
+    ]
+)
+arrays = st.fixed_dictionaries(
+    {
+        "shape": st.lists(numbers, max_size=3) | numbers,
+        "dtype": st.sampled_from(["float64", "int8", "object", ">f4", None, "U3"]),
+        "data": st.fixed_dictionaries(
+            {
+                "buffer": buffers | st.lists(numbers, max_size=3),
+                "encoding": st.sampled_from(["binref", "json", "base64", "raw", "x", None]),
+            },
+            optional={"compression": st.sampled_from(["lz4", "zip", None, 3])},
+        ),
+    },
+    optional={"object_type": st.sampled_from(["array", "x"])},
+)
+trees = st.recursive(
+    arrays | numbers | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), trees, min_size=1, max_size=3))
+def test_whatever_a_response_holds_it_opens_or_the_error_is_clean(tmp_path_factory, fields):
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "a.bin").write_bytes(bytes(64))
+    (folder / "results.json").write_text(json.dumps(fields))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for attempt in (open_dataset, open_references):
+            with suppress(BinrefError):  # nothing else
+                repr(attempt(folder))
+    shutil.rmtree(folder)
+
+
+def test_a_response_nested_very_deeply_is_refused(tmp_path):
+    for depth in (300, 900, 5000):
+        (tmp_path / "x.json").write_text('{"a":' * depth + "1" + "}" * depth)
+        with pytest.raises(FormatError):
+            open_dataset(tmp_path / "x.json")
+
+
 # --- graphs, tokens, processes, descriptors
 
 
@@ -846,6 +911,22 @@ def test_a_rewritten_folder_has_other_names_and_the_new_values(tmp_path):
     assert after.heat.shape == (2, 2, 2)
     assert after.heat.data.name != before.heat.data.name
     np.testing.assert_array_equal(after.heat[:, 0, 0], [0, 1])
+
+
+@pytest.mark.parametrize("chunks", [{}, None])
+def test_a_pickled_dataset_holds_no_data_and_reads_elsewhere(tmp_path, chunks):
+    with (tmp_path / "big.bin").open("wb") as file:
+        file.truncate(2**30)
+    big = BinrefArray.from_file("big.bin", (2**14, 64, 128), "f8", output_path=tmp_path)
+    respond(tmp_path, {"big": big})
+    text = pickle.dumps(open_dataset(tmp_path, chunks=chunks))
+    assert len(text) < 20_000
+    code = "import pickle, sys; print(float(pickle.load(sys.stdin.buffer).big[5, 6, 7]), end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, check=True, cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == b"0.0"
 
 
 def test_names_are_the_same_in_every_process(tmp_path):
