@@ -319,5 +319,5 @@ def coordinate_buffers(journal: Path) -> set[str]:
     """Return the buffers of a journal's long coordinates, as its first line names them."""
     with journal.open("rb") as file:
         header = orjson.loads(file.readline())
-    coords = header.get("labels", {}).get("coords", {})
+    coords = header.get("labels", {}).get("coords") or {}
     return {made["buffer"] for made in coords.values() if "buffer" in made}
