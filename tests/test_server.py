@@ -780,6 +780,20 @@ def test_a_component_that_cannot_be_loaded_is_said_at_once(tmp_path):
         assert str(folder) in done.stderr.decode() or "no licence" in done.stderr.decode()
 
 
+def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
+    source = "import time\nfrom pathlib import Path\n"
+    source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
+    folder = component(tmp_path / "slow", source)
+    with serving(folder, log_file=tmp_path / "log", ready=False) as server:
+        wait_for((folder / "loading").exists, 30)
+        workers = server.workers()
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(10) == 130
+        assert workers
+        assert not any(worker.is_running() for worker in workers)
+    assert "Traceback" not in server.log
+
+
 def test_a_taken_port_is_the_callers_mistake(tmp_path, work):
     port = work.url.rpartition(":")[2]
     done = subprocess.run(
