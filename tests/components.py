@@ -63,7 +63,7 @@ class InputSchema(BaseModel):
 
 class OutputSchema(BaseModel):
     heat: Annotated[list[Array[(None,), Float64]], Labels(dims=("time", "x"), units="K")]
-    final: Array[(None,), Float64]
+    final: Annotated[Array[(None,), Float64], Labels(dims=("x",))]
     where: str
 
 def apply(inputs):

