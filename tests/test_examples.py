@@ -249,7 +249,17 @@ def test_an_example_gives_the_same_from_the_command_line(example, tmp_path):
     inputs = {"size": 16, "steps": 3}
     output = tmp_path / "output"
     done = subprocess.run(
-        [*COMMAND, "run", str(example), "apply", "--output-path", str(output), "--output-format", "json+binref", orjson.dumps({"inputs": inputs}).decode()],
+        [
+            *COMMAND,
+            "run",
+            str(example),
+            "apply",
+            "--output-path",
+            str(output),
+            "--output-format",
+            "json+binref",
+            orjson.dumps({"inputs": inputs}).decode(),
+        ],
         capture_output=True,
         text=True,
     )

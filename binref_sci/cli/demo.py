@@ -258,7 +258,21 @@ def _served(example: Path, output_path: Path) -> Iterator[_Server]:
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             # -P: no file of the current folder is to be taken for one of the standard library
-            [sys.executable, "-P", "-c", _SERVE, str(CHECKOUT), "serve", str(example), "--port", "0", "--output-path", str(output_path), "--grace", "0"],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                _SERVE,
+                str(CHECKOUT),
+                "serve",
+                str(example),
+                "--port",
+                "0",
+                "--output-path",
+                str(output_path),
+                "--grace",
+                "0",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
