@@ -78,7 +78,9 @@ def test_stored_bytes_are_little_endian_in_c_order_with_the_shape_kept(array):
 
 
 def test_the_bytes_of_a_big_endian_array_are_turned():
-    assert to_stored(np.array([1.0, 2.0], ">f8")).tobytes()[:8].hex(" ") == "00 00 00 00 00 00 f0 3f"
+    assert (
+        to_stored(np.array([1.0, 2.0], ">f8")).tobytes()[:8].hex(" ") == "00 00 00 00 00 00 f0 3f"
+    )
 
 
 def test_the_bytes_of_a_column_major_array_are_in_row_order():

@@ -73,7 +73,9 @@ def test_a_link_to_the_root_itself_does_not_open_it(root):
         confine(root, "self")
 
 
-@pytest.mark.parametrize("path", ["b.bin", "a/../b.bin", "./b.bin", "nowhere/../b.bin", "a//../b.bin"])
+@pytest.mark.parametrize(
+    "path", ["b.bin", "a/../b.bin", "./b.bin", "nowhere/../b.bin", "a//../b.bin"]
+)
 def test_a_path_inside_is_followed(root, path):
     assert confine(root, path) == os.fspath(root / "b.bin")
     with open_buffer(root, path) as buffer:
@@ -95,7 +97,9 @@ def test_a_link_inside_may_stay_inside(root):
     assert status_of(root, "a/c.bin").st_size == 8
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "socket", "loop", "long", "below a file"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "folder", "fifo", "socket", "loop", "long", "below a file"]
+)
 def test_what_is_no_file_is_not_found(root, kind, monkeypatch):
     name = "n" * 300 if kind == "long" else "b.bin/c" if kind == "below a file" else "odd"
     if kind == "folder":
