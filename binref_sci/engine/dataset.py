@@ -93,8 +93,18 @@ def open_dataset(
     return ds
 
 
-def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunState]:
-    """Return the variables of a run, its text outputs, and its state; reads no data."""
+def variables(
+    place: Source, *, ragged: bool = False
+) -> tuple[list[Made], dict[str, Any], journals.RunState]:
+    """Return the variables of a run, its text outputs, and its state; reads no data.
+
+    Parameters
+    ----------
+    place
+        Where the run lies.
+    ragged
+        Give what does not fit into one variable in parts, instead of refusing it.
+    """
     heads = journals.heads(place.journals)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
@@ -104,7 +114,7 @@ def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunSt
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])
     if place.results is not None and journals.follows_results(members, place):
         schema = SchemaLabels(place.run.get("labels"))
-        for path, leaf in read_results(place.results, place.directory):
+        for path, leaf in read_results(place.results, place.directory, ragged=ragged):
             if isinstance(leaf, str | list):
                 attrs[path] = leaf
             else:
@@ -116,7 +126,14 @@ def variables(place: Source) -> tuple[list[Made], dict[str, Any], journals.RunSt
         if not any(journal.segments for journal in group):
             continue  # begun, and without a snapshot yet
         free = name if name not in taken else f"{name}_journal"
-        made.append(_streamed(free, group, heads))
+        if ragged and not all(journal.uniform for journal in group):
+            parts = [stored for journal in group for stored in journal.each_segment()]
+            made += [
+                labelled(f"{free}.[{number}]", Trajectory(stored), Labels())
+                for number, stored in enumerate(parts)
+            ]
+        else:
+            made.append(_streamed(free, group, heads))
     return made, attrs, state
 
 

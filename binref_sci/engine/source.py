@@ -75,7 +75,7 @@ def find(source: str | os.PathLike[str]) -> Source:
     if not path.exists():
         raise BufferNotFoundError(f"there is no file or folder {os.fspath(path)!r}")
     if path.name in (RESULTS_FILE, RUN_FILE):  # stands for its folder
-        found = _run_directory(path.parent)
+        found = run_directory(path.parent)
         return Source(os.fspath(path), found.directory, found.results, found.journals, found.run)
     return _file(path)
 
@@ -97,7 +97,7 @@ def _file(path: Path) -> Source:
 
 def _directory(path: Path) -> Source:
     if is_run_directory(path):
-        return _run_directory(path)
+        return run_directory(path)
     runs = list(_runs_in(path))
     if not runs:
         entries = sorted(entry.name for entry in path.iterdir())
@@ -106,7 +106,7 @@ def _directory(path: Path) -> Source:
             f"folder {os.fspath(path)!r} is no run directory and holds none: {_EXPECTED}, found "
             f"{f'{len(entries)} entries ({shown})' if entries else 'nothing'}"
         )
-    return _run_directory(max(runs, key=_age))
+    return run_directory(max(runs, key=_age))
 
 
 def is_run_directory(path: Path) -> bool:
@@ -131,7 +131,8 @@ def _age(path: Path) -> tuple[int, str]:
     return started, path.name
 
 
-def _run_directory(path: Path) -> Source:
+def run_directory(path: Path) -> Source:
+    """Return what lies in a run directory."""
     results = path / RESULTS_FILE
     return Source(
         os.fspath(path),

@@ -167,7 +167,7 @@ def to_variable(made: Made, chunks: Any) -> xr.Variable:
     if isinstance(data, np.ndarray):
         return xr.Variable(made.dims, data, made.attrs)
     array = NamedArray(made.name, data)
-    preferred = _preferred(data)
+    preferred = preferred_chunks(data)
     encoding = {
         "preferred_chunks": {
             dim: lengths[0]
@@ -192,7 +192,7 @@ def to_variable(made: Made, chunks: Any) -> xr.Variable:
     return xr.Variable(made.dims, lazy_data, made.attrs, encoding)
 
 
-def _preferred(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
+def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
     """Return chunks that follow how the data lies."""
     if isinstance(data, Trajectory):
         groups = itertools.groupby(data.segments, key=lambda segment: segment.path)
