@@ -40,7 +40,6 @@ from rich.table import Table
 
 from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
-from binref_sci.engine import open_dataset
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.journal import SUFFIX, Journal, read_journal
 
@@ -114,7 +113,7 @@ def demo_command(
 
             console.print("[bold]3  xarray[/] opens the references; no number has been read yet")
             console.print("   [dim]ds = out.to_dataset()[/]")
-            dataset = open_dataset(run)  # XXX out.to_dataset()
+            dataset = out.to_dataset()
             console.print(_indented(repr(dataset)), markup=False, soft_wrap=True)
             console.print()
 
