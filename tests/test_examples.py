@@ -64,9 +64,7 @@ def waves(size, steps, courant):
         for y in range(1, size - 1):
             for x in range(1, size - 1):
                 around = now[y - 1, x] + now[y + 1, x] + now[y, x - 1] + now[y, x + 1]
-                after[y, x] = (
-                    2 * now[y, x] - before[y, x] + courant**2 * (around - 4 * now[y, x])
-                )
+                after[y, x] = 2 * now[y, x] - before[y, x] + courant**2 * (around - 4 * now[y, x])
         before, now = now, after
     return np.array(made)
 
@@ -250,9 +248,10 @@ def test_an_example_gives_the_same_over_a_real_server(example, lazy, tmp_path):
 def test_an_example_gives_the_same_from_the_command_line(example, tmp_path):
     inputs = {"size": 16, "steps": 3}
     output = tmp_path / "output"
+    payload = orjson.dumps({"inputs": inputs}).decode()
+    options = ("--output-path", str(output), "--output-format", "json+binref")
     done = subprocess.run(
-        [*COMMAND, "run", str(example), "apply", "--output-path", str(output)]
-        + ["--output-format", "json+binref", orjson.dumps({"inputs": inputs}).decode()],
+        [*COMMAND, "run", str(example), "apply", *options, payload],
         capture_output=True,
         text=True,
     )
@@ -300,9 +299,7 @@ def test_the_program_is_compiled_once_and_again_when_it_has_changed(tmp_path):
 @with_compiler
 def test_the_program_compiles_without_a_warning(tmp_path):
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    subprocess.run(
-        ["cc", *flags, "-o", tmp_path / "wave", COMPILED / "wave.c", "-lm"], check=True
-    )
+    subprocess.run(["cc", *flags, "-o", tmp_path / "wave", COMPILED / "wave.c", "-lm"], check=True)
 
 
 @with_compiler

@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
-
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
@@ -37,15 +36,21 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return one command, or None."""
-        if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            single = typer.Typer()
-            import_module(f"binref_sci.cli.{cmd_name}").register(single)
-            self.commands[cmd_name] = typer.main.get_command_from_info(
-                single.registered_commands[0],
-                pretty_exceptions_short=single.pretty_exceptions_short,
-                rich_markup_mode=single.rich_markup_mode,
-            )
+        # Where there is none of this name, what is suggested instead is looked for in all.
+        for name in (cmd_name,) if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _command(name)
         return self.commands.get(cmd_name)
+
+
+def _command(name: str) -> Any:
+    single = typer.Typer()
+    import_module(f"binref_sci.cli.{name}").register(single)
+    return typer.main.get_command_from_info(
+        single.registered_commands[0],
+        pretty_exceptions_short=single.pretty_exceptions_short,
+        rich_markup_mode=single.rich_markup_mode,
+    )
 
 
 app = typer.Typer(

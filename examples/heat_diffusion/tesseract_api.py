@@ -63,7 +63,9 @@ class OutputSchema(BaseModel):
     temperature: Annotated[
         list[Array[(None, None), Float64]],
         Labels(
-            dims=("time", "y", "x"), units="K", long_name="temperature",
+            dims=("time", "y", "x"),
+            units="K",
+            long_name="temperature",
             standard_name="temperature",
         ),
     ] = Field(description="Snapshots of the plate; steps + 1 of them.")
