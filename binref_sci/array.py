@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutp
 from binref_sci.labels import Labels
 from binref_sci.plan import Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
-from binref_sci.storage import create_buffer, identity, status_of, truncated, write_at
+from binref_sci.storage import create_buffer, identity, is_known, status_of, truncated, write_at
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -143,7 +145,8 @@ class BinrefArray:
         try:
             write_at(fd, stored, 0)
         except BaseException:
-            os.unlink(os.path.join(directory, name))
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(directory, name))
             raise
         finally:
             os.close(fd)
@@ -289,9 +292,7 @@ class BinrefArray:
 
     def load(self) -> NDArray[Any]:
         """Read the whole array into memory: new, writable, private."""
-        made = np.empty((1, *self.shape), self.dtype)
-        self.stored.read_all(made)
-        return made.reshape(self.shape)
+        return self.stored.load().reshape(self.shape)
 
     def __array__(
         self,
@@ -312,11 +313,11 @@ class BinrefArray:
             If the number of elements differs.
         """
         wanted = shape[0] if len(shape) == 1 and not np.isscalar(shape[0]) else shape
-        lengths = [int(length) for length in wanted]
+        lengths = [operator.index(length) for length in wanted]
         unknown = [axis for axis, length in enumerate(lengths) if length == -1]
         if len(unknown) == 1:
             known = math.prod(length for length in lengths if length != -1)
-            lengths[unknown[0]] = self.size // known if known else 0
+            lengths[unknown[0]] = self.size // known if known else -1
         if any(length < 0 for length in lengths) or math.prod(lengths) != self.size:
             raise ValueError(
                 f"cannot reshape {self.size} elements of shape {self.shape} into {tuple(wanted)}"
@@ -374,11 +375,28 @@ class BinrefArray:
         for index in range(len(self)):
             yield self[index]
 
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(
+                "the truth value of an array with other than one element is ambiguous: "
+                "compare with None, or load() it"
+            )
+        return bool(self.load())
+
     def __float__(self) -> float:
         return float(self.load())
 
     def __int__(self) -> int:
         return int(self.load())
+
+    def __complex__(self) -> complex:
+        return complex(self.load())
+
+    def __copy__(self) -> BinrefArray:
+        return self  # read-only, and a copy would not keep `owner`
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BinrefArray:
+        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BinrefArray):
@@ -419,7 +437,7 @@ def _find(
 ) -> tuple[str, os.stat_result]:
     """Return the directory that a relative path is found in, and the file's status."""
     if output_path is not None:
-        directory = os.path.abspath(output_path)
+        directory = _absolute(output_path)
         return directory, status_of(directory, relative)
     call = running_call()
     if call is None:
@@ -427,13 +445,16 @@ def _find(
             f"from_file({relative!r}) needs the directory it is relative to: there is no running "
             "call here (the threads of a pool do not see it); pass output_path="
         )
-    run_directory = os.fspath(call.run_directory)
-    try:
-        return run_directory, status_of(run_directory, relative)
-    except BufferNotFoundError:
-        if call.output_path == call.run_directory:
-            raise
-    outer = os.fspath(call.output_path)
+    run_directory, outer = os.fspath(call.run_directory), os.fspath(call.output_path)
+    # A file known to lie in the output path, and not in the run directory, is looked for
+    # there at once, unless one has come in its place: telling so by an error is slow.
+    known = is_known(outer, relative) and not is_known(run_directory, relative)
+    if not known or os.path.lexists(f"{run_directory}/{relative}"):
+        try:
+            return run_directory, status_of(run_directory, relative)
+        except BufferNotFoundError:
+            if outer == run_directory:
+                raise
     places = f"neither in the run directory {run_directory!r} nor in the output path {outer!r}"
     try:
         status = status_of(outer, relative)
@@ -447,13 +468,27 @@ def _find(
     return outer, status
 
 
+def _absolute(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    return _normal(text) if text.startswith("/") else os.path.abspath(text)
+
+
+@lru_cache(maxsize=256)
+def _normal(path: str) -> str:
+    return os.path.abspath(path)  # of an absolute path: no matter of the working directory
+
+
 def _plain(shape: Any, dtype: Any) -> bool:
     """Tell whether these can be a cache key: (True, 2) and (1.0, 2) equal (1, 2)."""
     return (
         type(shape) is tuple
-        and all(type(length) is int for length in shape)
-        and isinstance(dtype, str | type | np.dtype)
+        and _INT.issuperset(map(type, shape))
+        and isinstance(dtype, _HASHABLE_DTYPES)
     )
+
+
+_INT = frozenset([int])
+_HASHABLE_DTYPES = (str, type, np.dtype)
 
 
 @lru_cache(maxsize=256)

@@ -50,6 +50,11 @@ class Call:
     started_ns: int
     resources: list[Closeable] = field(default_factory=list, compare=False)
 
+    def __post_init__(self) -> None:
+        # A solver may change the working directory.
+        for name in ("run_directory", "output_path"):
+            object.__setattr__(self, name, Path(getattr(self, name)).absolute())
+
 
 _running: ContextVar[Call | None] = ContextVar("binref_sci_running_call", default=None)
 
@@ -63,25 +68,32 @@ def running_call() -> Call | None:
 def entering(call: Call) -> Iterator[Call]:
     """Make `call` the running one; close its writers at the end.
 
-    All are closed even if one fails; the first failure is raised.
+    All are closed even if one fails; then the first failure is raised, unless the call
+    itself has failed: its error has the note.
     """
     token = _running.set(call)
     try:
         yield call
+    except BaseException as error:
+        for failure in _close_all(call.resources):
+            error.add_note(f"closing a writer failed too: {failure!r}")
+        raise
+    else:
+        for failure in _close_all(call.resources):
+            raise failure
     finally:
         _running.reset(token)
-        _close_all(call.resources)
 
 
-def _close_all(resources: list[Closeable]) -> None:
+def _close_all(resources: list[Closeable]) -> list[BaseException]:
+    """Close all, even if one fails; return the failures, the gravest first."""
     failures: list[BaseException] = []
     while resources:
         try:
             resources.pop().close()
-        except Exception as failure:
+        except BaseException as failure:
             failures.append(failure)
-    if failures:
-        raise failures[0]
+    return sorted(failures, key=lambda failure: isinstance(failure, Exception))
 
 
 def output_path() -> Path:

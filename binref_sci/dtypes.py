@@ -40,6 +40,9 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
 """Name on the wire -> little-endian dtype."""
 
 
+_MOST_ELEMENTS = (2**63 - 1) // 16  # of the largest type
+
+
 def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """Return the stored form of a dtype: little-endian, one of the fourteen.
 
@@ -54,6 +57,8 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     dtype('float32')
     """
     try:
+        if dtype is None:  # NumPy would take it for float64
+            raise TypeError("no dtype is given")
         found = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:
         raise UnsupportedDTypeError(f"dtype {dtype!r} is not a NumPy dtype") from error
@@ -99,7 +104,8 @@ def checked_shape(shape: Iterable[Any] | int) -> tuple[int, ...]:
     Raises
     ------
     InvalidReferenceError
-        If a length is negative, fractional or not a number.
+        If a length is negative, fractional or not a number, or there are more elements
+        than an array can have.
 
     Examples
     --------
@@ -108,10 +114,16 @@ def checked_shape(shape: Iterable[Any] | int) -> tuple[int, ...]:
     """
     if isinstance(shape, str | bytes):
         raise InvalidReferenceError(f"shape must be a sequence of whole numbers, got {shape!r}")
-    lengths = shape if isinstance(shape, Iterable) else (shape,)
+    try:
+        lengths = tuple(shape)  # type: ignore[arg-type]  # of an integer: see below
+    except TypeError:
+        lengths = (shape,)
     checked = tuple(checked_count(length, f"shape[{axis}]") for axis, length in enumerate(lengths))
     if len(checked) > 64:
         raise InvalidReferenceError(f"shape has {len(checked)} axes; NumPy holds at most 64")
+    # Empty axes aside, as NumPy counts.
+    if math.prod(length or 1 for length in checked) > _MOST_ELEMENTS:
+        raise InvalidReferenceError(f"shape {checked} has more elements than an array can have")
     return checked
 
 
@@ -142,7 +154,7 @@ def to_stored(array: ArrayLike) -> NDArray[Any]:
     >>> to_stored(np.array([1.0, 2.0], ">f8")).tobytes()[:8].hex()
     '000000000000f03f'
     """
-    if isinstance(array, np.ma.MaskedArray):
+    if _is_masked(array):
         raise UnsupportedDTypeError(
             "a masked array cannot be stored: its mask would be lost; "
             "pass array.filled(value) instead"
@@ -151,3 +163,10 @@ def to_stored(array: ArrayLike) -> NDArray[Any]:
     stored = checked_dtype(found.dtype)
     # order="C" leaves 0-d arrays 0-d, which np.ascontiguousarray does not.
     return np.asarray(found, dtype=stored, order="C")
+
+
+def _is_masked(array: Any) -> bool:
+    """Tell whether NumPy would drop a mask: also that of a part of a list."""
+    if isinstance(array, list | tuple):
+        return any(_is_masked(item) for item in array)
+    return isinstance(array, np.ma.MaskedArray)

@@ -17,9 +17,11 @@ record is two little-endian int64: offset and compressed size of one snapshot.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +31,17 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from binref_sci.dtypes import DTYPES, checked_dtype, checked_shape, nbytes_of
+from binref_sci.dtypes import (
+    DTYPES,
+    checked_count,
+    checked_dtype,
+    checked_shape,
+    nbytes_of,
+)
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, JournalError
 from binref_sci.labels import Labels, attrs_from_json, attrs_to_json
 from binref_sci.plan import Segment, Stored
+from binref_sci.reference import checked_compression
 from binref_sci.storage import create_buffer, status_of, write_at
 
 SUFFIX = ".binref.jsonl"
@@ -102,15 +111,15 @@ class Header:
     block: Block | None = None
     forked_from: str | None = None
 
-    def to_line(self, directory: str) -> bytes:
-        """Return the line; long coordinates are written to a buffer of their own."""
+    def to_line(self, directory: str, made_buffers: list[str]) -> bytes:
+        """Return the line; long coordinates are written to buffers, named in `made_buffers`."""
         made: dict[str, Any] = {
             MAGIC: VERSION,
             "run": self.run,
             "id": self.id,
             "created_ns": self.created_ns,
             "name": self.name,
-            "labels": _labels_to_json(self.labels, directory),
+            "labels": _labels_to_json(self.labels, directory, made_buffers),
             "total": self.total,
             "compression": self.compression,
         }
@@ -152,6 +161,10 @@ class SegmentLine:
     def nbytes(self) -> int:
         """Bytes of one snapshot in memory."""
         return nbytes_of(self.shape, self.dtype)
+
+    def record(self, count: int) -> int:
+        """Return the place in the table, in bytes, of the record of snapshot `count`."""
+        return (self.first_record + count - self.start) * RECORD_BYTES
 
     def to_line(self) -> bytes:
         """Return the line."""
@@ -212,9 +225,15 @@ class Journal:
         return os.fspath(self.path.parent)
 
     @property
+    def filled(self) -> list[tuple[SegmentLine, int]]:
+        """The segments that hold snapshots, and how many."""
+        pairs = zip(self.segments, self.counts, strict=True)
+        return [(line, count) for line, count in pairs if count]
+
+    @property
     def uniform(self) -> bool:
         """Whether all snapshots have one shape and dtype."""
-        return len({(line.shape, line.dtype) for line in self.segments}) <= 1
+        return len({(line.shape, line.dtype) for line, _ in self.filled}) <= 1
 
     def stored(self) -> Stored:
         """Return the snapshots as one stored array.
@@ -226,20 +245,17 @@ class Journal:
         """
         if not self.segments:
             raise JournalError(f"journal {self.path.name!r} has no segment yet")
-        first = self.segments[0]
-        for number, line in enumerate(self.segments):
+        filled = self.filled
+        first = filled[0][0] if filled else self.segments[-1]
+        for line, _ in filled:
             if (line.shape, line.dtype) != (first.shape, first.dtype):
                 raise JournalError(
-                    f"journal {self.path.name!r}: snapshots from {line.start} on (segment {number}) "
-                    f"have shape {line.shape} and dtype {line.dtype.name}, the first "
-                    f"{first.shape} and {first.dtype.name}; open them one by one with "
+                    f"journal {self.path.name!r}: snapshots from {line.start} on have shape "
+                    f"{line.shape} and dtype {line.dtype.name}, the first {first.shape} and "
+                    f"{first.dtype.name}; open them one by one with "
                     "binref_sci.open_references(directory)"
                 )
-        segments = tuple(
-            self._segment(line, count)
-            for line, count in zip(self.segments, self.counts, strict=True)
-            if count
-        )
+        segments = tuple(self._segment(line, count) for line, count in filled)
         return Stored(self.directory, segments, first.shape, first.dtype, self.header.compression)
 
     def each_segment(self) -> list[Stored]:
@@ -288,33 +304,81 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
         If it is not one, or its lines contradict each other.
     """
     place = Path(os.path.abspath(path))
+    content = _content(place)
+    for _ in range(_PATIENCE):
+        journal = _read(place, content)
+        again = _content(place)
+        if again == content or journal.state == "complete":
+            return journal
+        content = again
+    # It grows faster than it is read: what lies before the newest segment is certain.
+    return _read(place, content, settled=True)
+
+
+_PATIENCE = 3
+
+
+def _content(place: Path) -> bytes:
     try:
-        content = place.read_bytes()
+        return place.read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise BufferNotFoundError(f"there is no journal {os.fspath(place)!r}") from error
-    lines = content.split(b"\n")
-    torn = lines.pop()  # empty after a whole line; else cut short by a crash
-    if not lines:
+
+
+def _read(place: Path, content: bytes, *, settled: bool = False) -> Journal:
+    """Read the lines of a journal; counts its last segment by the files unless `settled`.
+
+    The content may be older than the files: the caller looks whether it still holds.
+    """
+    made = _lines(place, content)
+    if not made:
         raise JournalError(
-            f"{place.name!r} is not a journal: it has no complete line ({torn[:40]!r})"
+            f"{place.name!r} is not a journal: it has no complete line ({content[:40]!r})"
         )
-    parsed = [_parse_line(place, number, line) for number, line in enumerate(lines, start=1)]
     try:
-        header = _header(parsed[0], place)
-        segments = tuple(_segment_line(p["segment"]) for p in parsed[1:] if "segment" in p)
-        ends = [int(p["end"]["count"]) for p in parsed[1:] if "end" in p]
-        counted = max([int(p["count"]) for p in parsed[1:] if "count" in p], default=0)
-    except (KeyError, TypeError, ValueError) as error:
+        header = _header(made[0], place)
+        segments = tuple(_segment_line(p["segment"], header) for p in made[1:] if "segment" in p)
+        ends = [checked_count(p["end"]["count"], "count") for p in made[1:] if "end" in p]
+        counted = [checked_count(p["count"], "count") for p in made[1:] if "count" in p]
+    except JournalError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise JournalError(f"journal {os.fspath(place)!r} is malformed: {error!r}") from error
-    # The lock is looked at first: a writer that closes in between has written its end line
-    # only after that, and is then still called writing, never interrupted.
-    state: State = "complete" if ends else _unfinished(place)
-    if state == "interrupted" and not ends:
-        again = place.read_bytes()
-        if again != content:
-            return read_journal(place)
-    counts = _counts(header, segments, ends[-1] if ends else None, counted, place)
+    state: State = "complete" if ends else "writing" if locked(place) else "interrupted"
+    if not segments:
+        return Journal(place, header, (), (), state)
+    starts = [line.start for line in segments]
+    if ends:
+        total = ends[-1]
+    elif settled:
+        total = starts[-1]
+    else:
+        total = _whole(header, segments[-1], max(counted, default=0), place)
+    if starts != sorted(starts) or starts[0] or (ends and total < starts[-1]):
+        raise JournalError(
+            f"journal {os.fspath(place)!r}: segments start at {starts} and end at {total}; "
+            "they must begin at 0 and not go back"
+        )
+    # After a loss of power there may be fewer times than earlier segments have snapshots.
+    stops = [min(stop, total) for stop in (*starts[1:], total)]
+    counts = tuple(max(b - a, 0) for a, b in zip(starts, stops, strict=True))
     return Journal(place, header, segments, counts, state)
+
+
+def _lines(place: Path, content: bytes) -> list[dict[str, Any]]:
+    lines = content.split(b"\n")
+    made = [
+        _parse_line(place, number, line)
+        for number, line in enumerate(lines[:-1], start=1)
+        if line.strip()
+    ]
+    # Behind the last newline is what a crash has cut short, or a line written by hand:
+    # only the latter is a whole object.
+    try:
+        last = orjson.loads(lines[-1])
+    except orjson.JSONDecodeError:
+        return made
+    return [*made, last] if isinstance(last, dict) else made
 
 
 RUN_FILE = "run.json"
@@ -332,20 +396,45 @@ def run_id_of(directory: str | os.PathLike[str]) -> str | None:
     return run if isinstance(run, str) else None
 
 
+def take_lock(fd: int, *, shared: bool = False) -> bool:
+    """Take a file's lock if it is free; where a file system has no locks, all are free."""
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
+
+
+_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
+
+
 def locked(path: str | os.PathLike[str]) -> bool:
     """Tell whether a living writer holds the journal."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not take_lock(fd, shared=True)
     finally:
         os.close(fd)
-    return False
 
 
-def _unfinished(place: Path) -> State:
-    return "writing" if locked(place) else "interrupted"
+def hold(path: str | os.PathLike[str]) -> int | None:
+    """Lock a journal that no living writer holds; return a descriptor, None if one does."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _ in range(50):  # one who asks whether it is locked holds it for a moment
+            if take_lock(fd):
+                if os.path.samestat(os.fstat(fd), os.stat(path)):
+                    return fd
+                break
+            time.sleep(0.002)
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
 
 
 def _parse_line(place: Path, number: int, line: bytes) -> dict[str, Any]:
@@ -367,65 +456,55 @@ def _header(parsed: Mapping[str, Any], place: Path) -> Header:
         raise JournalError(
             f"{os.fspath(place)!r} has {found} in its first line; this release reads version {VERSION}"
         )
-    time = parsed.get("time")
-    block = parsed.get("block")
+    name, total = parsed.get("name"), parsed.get("total")
+    if not isinstance(name, str | None):
+        raise TypeError(f"name is {name!r}")
+    times, block = parsed.get("time"), parsed.get("block")
     return Header(
         run=str(parsed.get("run", "")),
         id=str(parsed.get("id", place.name.removesuffix(SUFFIX))),
-        created_ns=int(parsed.get("created_ns", 0)),
-        name=parsed.get("name"),
+        created_ns=checked_count(parsed.get("created_ns", 0), "created_ns"),
+        name=name,
         labels=_labels_from_json(parsed.get("labels", {}), os.fspath(place.parent)),
-        total=parsed.get("total"),
-        compression=parsed.get("compression"),
-        time=None
-        if time is None
-        else TimeBuffer(
-            time["buffer"],
-            checked_dtype(time.get("dtype", "float64")),
-            attrs_from_json(time.get("attrs", {})),
-        ),
-        block=None
-        if block is None
-        else Block(
-            checked_shape(block["start"]),
-            checked_shape(block["stop"]),
-            checked_shape(block["shape"]),
-        ),
+        total=None if total is None else checked_count(total, "total"),
+        compression=checked_compression(parsed.get("compression")),
+        time=None if times is None else _time_buffer(times),
+        block=None if block is None else _block(block),
         forked_from=parsed.get("forked_from"),
     )
 
 
-def _segment_line(made: Mapping[str, Any]) -> SegmentLine:
+def _time_buffer(made: Mapping[str, Any]) -> TimeBuffer:
+    dtype = checked_dtype(made.get("dtype", "float64"))
+    return TimeBuffer(_path(made["buffer"]), dtype, attrs_from_json(made.get("attrs", {})))
+
+
+def _block(made: Mapping[str, Any]) -> Block:
+    parts = [slice(a, b) for a, b in zip(made["start"], made["stop"], strict=True)]
+    block = block_of(tuple(parts), checked_shape(made["shape"]))
+    assert block is not None  # both were given
+    return block
+
+
+def _segment_line(made: Mapping[str, Any], header: Header) -> SegmentLine:
+    table = made.get("table")
+    if (table is None) != (header.compression is None):
+        raise ValueError(f"compression {header.compression!r}, but table {table!r}")
     return SegmentLine(
-        start=int(made.get("start", 0)),
-        buffer=made["buffer"],
-        offset=int(made.get("offset", 0)),
+        start=checked_count(made.get("start", 0), "start"),
+        buffer=_path(made["buffer"]),
+        offset=checked_count(made.get("offset", 0), "offset"),
         shape=checked_shape(made["shape"]),
         dtype=checked_dtype(made["dtype"]),
-        table=made.get("table"),
-        first_record=int(made.get("first_record", 0)),
+        table=None if table is None else _path(table),
+        first_record=checked_count(made.get("first_record", 0), "first_record"),
     )
 
 
-def _counts(
-    header: Header,
-    segments: tuple[SegmentLine, ...],
-    end: int | None,
-    counted: int,
-    place: Path,
-) -> tuple[int, ...]:
-    """Return the complete snapshots of each segment."""
-    if not segments:
-        return ()
-    starts = [line.start for line in segments]
-    total = end if end is not None else _whole(header, segments[-1], counted, place)
-    counts = tuple(b - a for a, b in zip(starts, [*starts[1:], total], strict=True))
-    if starts[0] != 0 or min(counts) < 0:
-        raise JournalError(
-            f"journal {os.fspath(place)!r}: segments start at {starts} and end at {total}; "
-            "they must begin at 0 and not go back"
-        )
-    return counts
+def _path(made: Any) -> str:
+    if not isinstance(made, str):
+        raise TypeError(f"a buffer is named by text, not {made!r}")
+    return made
 
 
 def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
@@ -433,35 +512,40 @@ def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
     directory = os.fspath(place.parent)
     size = _size(directory, last.buffer)
     if last.table is not None:
-        made = _size(directory, last.table) // RECORD_BYTES - last.first_record
-        while made > 0:  # a record may have reached the disk before its frame
-            ((offset, length),) = read_records(
-                directory, last.table, last.first_record + made - 1, 1
-            )
-            if offset + length <= size:
-                break
-            made -= 1
+        made = max(_size(directory, last.table) // RECORD_BYTES - last.first_record, 0)
+        # After a loss of power, records may have reached the disk and their frames not.
+        if made and _ends(directory, last, made - 1, 1)[0] > size:
+            made = int(np.searchsorted(_ends(directory, last, 0, made), size, side="right"))
     elif last.nbytes:
         made = max(size - last.offset, 0) // last.nbytes
     else:
         made = max(counted - last.start, 0)
-    total = last.start + max(made, 0)
+    total = last.start + made
     if header.time is not None:
         total = min(total, _size(directory, header.time.buffer) // header.time.dtype.itemsize)
-    return max(total, last.start)
+    return total
+
+
+def _ends(directory: str, line: SegmentLine, first: int, count: int) -> NDArray[np.int64]:
+    """Return where the frames of `count` records end."""
+    assert line.table is not None  # the caller looked
+    records = read_records(directory, line.table, line.first_record + first, count)
+    ends: NDArray[np.int64] = records.sum(axis=1)
+    return ends
 
 
 def _size(directory: str, buffer: str) -> int:
     return status_of(directory, buffer).st_size
 
 
-def _labels_to_json(labels: Labels, directory: str) -> dict[str, Any]:
+def _labels_to_json(labels: Labels, directory: str, made_buffers: list[str]) -> dict[str, Any]:
     short = {n: c for n, c in labels.coords.items() if _is_short(c[1])}
     made = labels.replace(coords=short).to_json()
     for name, (dims, values, attrs) in labels.coords.items():
         if name in short:
             continue
         buffer, fd = create_buffer(directory)
+        made_buffers.append(buffer)
         try:
             write_at(fd, values, 0)
         finally:
@@ -482,12 +566,12 @@ def _is_short(values: NDArray[Any]) -> bool:
 
 def _labels_from_json(made: Mapping[str, Any], directory: str) -> Labels:
     coords = dict(made.get("coords", {}))
-    long = {name: coords.pop(name) for name, c in made.get("coords", {}).items() if "buffer" in c}
+    long = {name: coords.pop(name) for name in [*coords] if "buffer" in coords[name]}
     labels = Labels.from_json({**made, "coords": coords})
     if not long:
         return labels
     read = {
-        name: (tuple(c["dims"]), _read_coordinate(c, directory), attrs_from_json(c["attrs"]))
+        name: (c["dims"], _read_coordinate(c, directory), attrs_from_json(c.get("attrs", {})))
         for name, c in long.items()
     }
     return labels.replace(coords={**labels.coords, **read})
@@ -495,7 +579,7 @@ def _labels_from_json(made: Mapping[str, Any], directory: str) -> Labels:
 
 def _read_coordinate(made: Mapping[str, Any], directory: str) -> NDArray[Any]:
     shape, dtype = checked_shape(made["shape"]), checked_dtype(made["dtype"])
-    segment = Segment(made["buffer"], 0, 1, math.prod(shape) * dtype.itemsize)
+    segment = Segment(_path(made["buffer"]), 0, 1, math.prod(shape) * dtype.itemsize)
     values: NDArray[Any] = Stored(directory, (segment,), shape, dtype).read_snapshot(0, ())
     return values
 
@@ -515,15 +599,18 @@ def block_of(block: tuple[slice, ...] | None, shape: tuple[int, ...] | None) -> 
             "block= (slices of the field) and shape= (of the whole field) must be given together"
         )
     whole = checked_shape(shape)
-    if len(block) != len(whole):
+    parts = tuple(block) if isinstance(block, tuple | list) else (block,)
+    if len(parts) != len(whole):
         raise InvalidReferenceError(
-            f"block has {len(block)} slices, but the field has {len(whole)} axes {whole}"
+            f"block has {len(parts)} slices, but the field has {len(whole)} axes {whole}"
         )
-    for axis, (part, length) in enumerate(zip(block, whole, strict=True)):
-        inside = 0 <= (part.start or 0) <= (length if part.stop is None else part.stop) <= length
-        if part.step not in (None, 1) or not inside:
-            raise InvalidReferenceError(
-                f"block[{axis}] is {part}, but must lie in 0 to {length} with step 1"
-            )
-    bounds = [part.indices(length) for part, length in zip(block, whole, strict=True)]
-    return Block(tuple(b[0] for b in bounds), tuple(b[1] for b in bounds), whole)
+    bounds = []
+    for axis, (part, length) in enumerate(zip(parts, whole, strict=True)):
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise InvalidReferenceError(f"block[{axis}] must be a slice of step 1, got {part!r}")
+        start = 0 if part.start is None else checked_count(part.start, f"block[{axis}].start")
+        stop = length if part.stop is None else checked_count(part.stop, f"block[{axis}].stop")
+        if not start <= stop <= length:
+            raise InvalidReferenceError(f"block[{axis}] is {part}, but must lie in 0 to {length}")
+        bounds.append((start, stop))
+    return Block(tuple(a for a, _ in bounds), tuple(b for _, b in bounds), whole)

@@ -52,26 +52,33 @@ class Labels:
         coords: Mapping[str, Any] | None = None,
         **attrs: Any,
     ) -> None:
-        if isinstance(dims, str):
-            dims = (dims,)
+        self._set(dims, coords or {}, attrs)
+
+    @classmethod
+    def of(cls, dims: Any, coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> Labels:
+        """Return labels whose attributes may have any name, ``"dims"`` too."""
+        self = object.__new__(cls)
+        self._set(dims, coords, attrs)
+        return self
+
+    def _set(self, dims: Any, coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
         if dims is not None:
-            dims = tuple(dims)
+            dims = (dims,) if isinstance(dims, str) else tuple(dims)
             if not all(isinstance(dim, str) and dim for dim in dims):
                 raise ValueError(f"dims must be non-empty strings, got {dims!r}")
             if len(set(dims)) != len(dims):
                 raise ValueError(f"dims must differ from each other, got {dims!r}")
-        normal = {name: _coordinate(name, value) for name, value in (coords or {}).items()}
-        for name, value in attrs.items():
-            _attribute_to_json(value, name)  # refused now, not when the run ends
         object.__setattr__(self, "dims", dims)
-        object.__setattr__(self, "coords", normal)
-        object.__setattr__(self, "attrs", attrs)
+        object.__setattr__(self, "coords", {n: _coordinate(n, c) for n, c in coords.items()})
+        # There and back: refuses now, not when the run ends, what cannot be kept, and lets
+        # nobody change afterwards what was given.
+        object.__setattr__(self, "attrs", attrs_from_json(attrs_to_json(attrs)))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Labels are immutable; cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, (self.dims, self.coords, self.attrs)
+        return Labels.of, (self.dims, self.coords, self.attrs)
 
     def __repr__(self) -> str:
         parts = [f"dims={self.dims!r}"] if self.dims is not None else []
@@ -84,7 +91,10 @@ class Labels:
             return NotImplemented
         return self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]  # holds arrays
+    def __hash__(self) -> int:
+        # Of the names alone: what they stand for may be arrays. `Annotated[..., labels] | None`
+        # needs a hash.
+        return hash((self.dims, frozenset(self.coords), frozenset(self.attrs)))
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that plain JSON can hold."""
@@ -108,53 +118,61 @@ class Labels:
     def from_json(cls, made: Mapping[str, Any]) -> Labels:
         """Undo `to_json`."""
         coords = {
-            name: (tuple(c["dims"]), _array_from_json(c["values"]), attrs_from_json(c["attrs"]))
+            name: (c["dims"], _array_from_json(c["values"]), attrs_from_json(c.get("attrs", {})))
             for name, c in made.get("coords", {}).items()
         }
-        dims = made.get("dims")
-        return _from_parts(
-            None if dims is None else tuple(dims), coords, attrs_from_json(made.get("attrs", {}))
-        )
+        return Labels.of(made.get("dims"), coords, attrs_from_json(made.get("attrs", {})))
 
     def replace(self, **changes: Any) -> Labels:
         """Return labels with `dims`, `coords` or `attrs` exchanged."""
-        return _from_parts(
+        return Labels.of(
             changes.get("dims", self.dims),
             changes.get("coords", self.coords),
             changes.get("attrs", self.attrs),
         )
 
 
-def _from_parts(dims: Any, coords: Any, attrs: Any) -> Labels:
-    return Labels(dims, coords, **attrs)
-
-
 def _coordinate(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
-    dims: Any = (name,)
-    attrs: dict[str, Any] = {}
     if (
         isinstance(value, tuple)
         and len(value) in (2, 3)
         and isinstance(value[0], str | tuple | list)
     ):
         dims, value, *rest = value
-        attrs = dict(rest[0]) if rest else {}
+        attrs = rest[0] if rest else {}
     else:
-        attrs = dict(getattr(value, "attrs", {}))  # an xarray coordinate brings its own
+        # an xarray coordinate brings its own
+        dims, attrs = getattr(value, "dims", None), getattr(value, "attrs", {})
+        dims = dims if isinstance(dims, tuple) else None
+    values = _frozen(name, value)
+    if dims is None:
+        dims = (name,) if values.ndim else ()
     dims = (dims,) if isinstance(dims, str) else tuple(dims)
-    values = np.asarray(value)
-    if values.dtype.kind not in "USO":
-        values = to_stored(values)
-    elif values.dtype.kind == "O":
-        raise UnsupportedDTypeError(
-            f"coordinate {name!r} holds Python objects; pass numbers or text"
-        )
     if values.ndim != len(dims):
         raise ValueError(
             f"coordinate {name!r} has {values.ndim} axes, but dims {dims!r}; "
             "pass (dims, values) for a coordinate that is not 1-D along its own name"
         )
-    return dims, values, attrs
+    return dims, values, attrs_from_json(attrs_to_json(attrs))
+
+
+def _frozen(name: str, value: Any) -> NDArray[Any]:
+    """Return values of a coordinate as an array of our own, that nobody changes."""
+    values = np.asarray(value)
+    if not values.flags.writeable and values.base is None and _is_stored(values):
+        return values  # one that was made here
+    if values.dtype.kind in "OT" and all(isinstance(item, str) for item in values.flat):
+        values = values.astype(str)  # how pandas and xarray hold text
+    try:
+        values = values.copy() if values.dtype.kind == "U" else np.array(to_stored(value))
+    except UnsupportedDTypeError as error:
+        raise UnsupportedDTypeError(f"coordinate {name!r}: {error}; pass numbers or text") from None
+    values.flags.writeable = False
+    return values
+
+
+def _is_stored(values: NDArray[Any]) -> bool:
+    return values.dtype is DTYPES.get(values.dtype.name) and values.flags.c_contiguous
 
 
 def attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +214,9 @@ def _attribute_from_json(made: Any) -> Any:
         return [_attribute_from_json(item) for item in made]
     if not isinstance(made, dict):
         return made
-    kind = made[_TYPED]
+    kind = made.get(_TYPED)
+    if kind is None:  # written by hand
+        return attrs_from_json(made)
     if kind == "array":
         return _array_from_json(made)
     if kind == "scalar":

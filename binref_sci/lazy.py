@@ -7,6 +7,7 @@ offer these methods, and must not pay for two libraries it never calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -109,16 +110,19 @@ def to_dask(array: LazyArray, chunks: Any, preferred: tuple[tuple[int, ...], ...
         Chunks that follow how the data lies.
     """
     import dask.array as da
+    from dask.array.core import normalize_chunks
     from dask.base import tokenize
 
     if not array.shape:
         chunks = ()
     elif chunks is None or chunks == {}:
         chunks = preferred
+    # As lengths, so that the name tells chunks apart: keys of one name mean the same data.
+    chunks = normalize_chunks(chunks, array.shape, dtype=array.dtype)
     made: da.Array = da.from_array(
         _Reader(array),
         chunks=chunks,
-        name=f"{_ARRAY_TAG}-{tokenize(array)}",
+        name=f"{_ARRAY_TAG}-{tokenize(array, chunks)}",
         asarray=False,
         # Not `inline_array`: the reader then crosses to each worker once, not in each task.
         meta=np.empty((0,) * len(array.shape), array.dtype),
@@ -132,6 +136,7 @@ def to_xarray(
     *,
     name: str | None,
     labels: Labels,
+    coords: Mapping[str, Any] | None = None,
 ) -> xr.DataArray:
     """Return a labelled DataArray over a dask array.
 
@@ -146,6 +151,8 @@ def to_xarray(
     labels
         Dimension names (default ``dim_0, …``), coordinates, attributes. Coordinates
         along dimensions that the array does not have are left out.
+    coords
+        Instead of those of the same name in `labels`: ``(dims, values, attrs)``.
 
     Raises
     ------
@@ -160,11 +167,11 @@ def to_xarray(
             f"{name or 'array'} has {len(array.shape)} axes of shape {array.shape}, "
             f"but dims {dims!r} name {len(dims)}"
         )
-    coords = {
-        key: xr.Variable(coord_dims, values, attrs)
-        for key, (coord_dims, values, attrs) in labels.coords.items()
-        if set(coord_dims) <= set(dims)
+    variables = {
+        key: xr.Variable(*coordinate)
+        for key, coordinate in {**labels.coords, **(coords or {})}.items()
+        if set(coordinate[0]) <= set(dims)
     }
-    made = xr.DataArray(data, coords=coords, dims=dims, attrs=labels.attrs)
+    made = xr.DataArray(data, coords=variables, dims=dims, attrs=labels.attrs)
     made.name = name  # the constructor would take None for dask's own name
     return made

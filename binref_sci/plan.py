@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from binref_sci.codec import decompress
 from binref_sci.dtypes import nbytes_of
+from binref_sci.errors import CorruptBufferError
 from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
 
 MERGE_GAP = 16 * 1024
@@ -46,8 +47,8 @@ class Segment:
     stride
         Bytes from one snapshot to the next; negative in a reversed trajectory.
     offsets, sizes
-        Byte offset and size in the buffer of each snapshot, int64, shape ``(count,)``;
-        given where snapshots are compressed or scattered: `offset` and `stride` then
+        Byte offset of each snapshot, int64, shape ``(count,)``, where they are scattered,
+        and with it the size of each, where they are compressed. `offset` and `stride` then
         say nothing.
     """
 
@@ -60,15 +61,16 @@ class Segment:
 
     def cut(self, start: int, step: int, count: int) -> Segment:
         """Return every `step`-th snapshot from `start` on, `count` of them."""
-        if self.offsets is not None and self.sizes is not None:
+        if self.offsets is not None:
             places = start + step * np.arange(count)
-            return Segment(self.path, 0, count, 0, self.offsets[places], self.sizes[places])
+            sizes = None if self.sizes is None else self.sizes[places]
+            return Segment(self.path, 0, count, 0, self.offsets[places], sizes)
         return Segment(self.path, self.offset + start * self.stride, count, self.stride * step)
 
     def place(self, index: int) -> tuple[int, int | None]:
         """Return offset and compressed size of one snapshot."""
-        if self.offsets is not None and self.sizes is not None:
-            return int(self.offsets[index]), int(self.sizes[index])
+        if self.offsets is not None:
+            return int(self.offsets[index]), None if self.sizes is None else int(self.sizes[index])
         return self.offset + index * self.stride, None
 
 
@@ -156,7 +158,7 @@ class Stored:
         return self._read(resolve(key, self.inner).inside(index), key)
 
     def _read(self, selection: Selection, key: Any) -> Any:
-        made = np.empty(selection.read_shape, self.dtype)
+        made = self._room(selection.read_shape)
         with _Buffers(self.root) as buffers:
             if selection.points is None:
                 self._read_outer(buffers, selection.axes, made)
@@ -168,6 +170,18 @@ class Stored:
             isinstance(key, tuple) and any(part is Ellipsis for part in key)
         ) or key is Ellipsis
         return made if made.ndim or keeps else made[()]
+
+    def load(self) -> NDArray[Any]:
+        """Return everything, in a new writable array.
+
+        Raises
+        ------
+        TruncatedBufferError, BufferNotFoundError, CorruptBufferError
+            As `read`.
+        """
+        made = self._room(self.shape)
+        self.read_all(made)
+        return made
 
     def read_all(self, out: NDArray[Any]) -> None:
         """Fill a C-contiguous array of `shape` with everything."""
@@ -267,7 +281,7 @@ class Stored:
                     if self.compression is None:
                         _read_box(buffer, offset + inner_base, counts, steps, target[index, ...])
                         continue
-                    whole = self._decode(buffer, offset, size)
+                    whole = buffers.decoded(buffer, offset, size, nbytes_of(self.inner, self.dtype))
                     target[index] = _strided(whole, self.dtype, inner_base, counts, steps)
                 continue
             base, step = piece.offset, piece.stride
@@ -276,13 +290,29 @@ class Stored:
                 target = target[::-1]
             _read_box(buffer, base + inner_base, [piece.count, *counts], [step, *steps], target)
 
-    def _decode(self, buffer: OpenBuffer, offset: int, size: int | None) -> bytearray:
-        assert size is not None  # compressed segments carry their sizes
-        require(buffer, offset, size)
-        frame = np.empty(size, np.uint8)
-        read_into(buffer, offset, frame)
-        where = f"buffer {buffer.name!r} at byte {offset}"
-        return decompress(frame.data, nbytes_of(self.inner, self.dtype), where)
+    def _room(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return an array to read into; if it is too large, it may well be a false claim."""
+        try:
+            return np.empty(shape, self.dtype)
+        except MemoryError:
+            with _Buffers(self.root) as buffers:
+                for segment in self.segments:
+                    self._require(buffers.open(segment.path), segment)
+            raise
+
+    def _require(self, buffer: OpenBuffer, segment: Segment) -> None:
+        nbytes = nbytes_of(self.inner, self.dtype)
+        for index in {0, segment.count - 1} if segment.offsets is None else range(segment.count):
+            offset, size = segment.place(index)
+            require(buffer, offset, nbytes if self.compression is None else size or 0)
+            if self.compression is not None and nbytes > _DENSEST * (size or 0):
+                raise CorruptBufferError(
+                    f"buffer {buffer.name!r} at byte {offset}: no lz4 frame of {size} bytes holds "
+                    f"the {nbytes} bytes that are expected"
+                )
+
+
+_DENSEST = 256  # bytes that one byte of an lz4 frame can stand for, rounded up
 
 
 class _Buffers(ExitStack):
@@ -293,6 +323,8 @@ class _Buffers(ExitStack):
         self._root = root
         self._path: str | None = None
         self._open: OpenBuffer | None = None
+        self._decoded: tuple[str, int, int | None, int] | None = None
+        self._frame = bytearray()
 
     def open(self, path: str) -> OpenBuffer:
         if self._open is None or path != self._path:
@@ -300,6 +332,19 @@ class _Buffers(ExitStack):
             self._open = self.enter_context(open_buffer(self._root, path))
             self._path = path
         return self._open
+
+    def decoded(self, buffer: OpenBuffer, offset: int, size: int | None, nbytes: int) -> bytearray:
+        """Return what a frame holds; the last one is kept, for the next point in it."""
+        key = (buffer.name, offset, size, nbytes)
+        if key != self._decoded:
+            assert size is not None  # compressed segments carry their sizes
+            require(buffer, offset, size)
+            frame = np.empty(size, np.uint8)
+            read_into(buffer, offset, frame)
+            where = f"buffer {buffer.name!r} at byte {offset}"
+            self._frame = decompress(frame.data, nbytes, where)
+            self._decoded = key
+        return self._frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +432,7 @@ def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return one int, slice, integer array or None (a new axis) an entry."""
     entries = list(key) if isinstance(key, tuple) else [key]
     parts: list[Any] = []
+    masks: list[tuple[int, tuple[int, ...]]] = []  # where, among `parts`, and of which shape
     used = 0
     ellipsis_at: int | None = None
     for entry in entries:
@@ -403,15 +449,9 @@ def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
         else:
             array = np.asarray(entry)
             if array.dtype == np.bool_:
-                axes = range(used, used + array.ndim)
                 if array.ndim == 0:
                     raise IndexError("a single bool is not an index here; use a slice")
-                if used + array.ndim > len(shape) or array.shape != tuple(shape[a] for a in axes):
-                    if ellipsis_at is None:
-                        raise IndexError(
-                            f"boolean index has shape {array.shape}, but the axes it covers have "
-                            f"shape {shape[used : used + array.ndim]}"
-                        )
+                masks.append((len(parts), array.shape))
                 parts.extend(np.nonzero(array))
                 used += array.ndim
             elif array.dtype.kind in "iu" or not array.size:
@@ -426,6 +466,13 @@ def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
         raise IndexError(f"too many indices: the array has {len(shape)} axes, {used} were indexed")
     fill = [slice(None)] * (len(shape) - used)
     at = len(parts) if ellipsis_at is None else ellipsis_at
+    for place, covered in masks:
+        axis = sum(part is not None for part in parts[:place]) + (len(fill) if place >= at else 0)
+        if shape[axis : axis + len(covered)] != covered:
+            raise IndexError(
+                f"boolean index has shape {covered}, but the axes it covers have shape "
+                f"{shape[axis : axis + len(covered)]}"
+            )
     parts[at:at] = fill
     return parts
 

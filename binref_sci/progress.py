@@ -35,19 +35,27 @@ class ProgressBar:
         self._next = time.monotonic() + DELAY
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = terminal or "ipykernel" in sys.modules
 
     def update(self, done: int) -> None:
         """Say how many snapshots are done; redraws at most ten times a second."""
         if self._shown and time.monotonic() >= self._next:
-            self._draw(done)
+            self._try_to_draw(done)
 
     def close(self, done: int) -> None:
         """Draw the last state and leave it standing."""
         if self._bar is not None:
-            self._draw(done)
+            self._try_to_draw(done)
+        if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _try_to_draw(self, done: int) -> None:
+        try:
+            self._draw(done)
+        except Exception:  # a terminal that went away must not stop the solver
+            self._shown, self._bar = False, None
 
     def _draw(self, done: int) -> None:
         from rich.console import Console

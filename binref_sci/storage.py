@@ -7,6 +7,7 @@ else.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import stat
@@ -96,12 +97,11 @@ def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuf
     """
     real = confine(root, relative)
     try:
-        # O_NONBLOCK: a fifo under this name must not hang the reader.
-        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise BufferNotFoundError(
-            f"buffer {relative!r} does not exist under {os.fspath(root)!r}"
-        ) from error
+        # O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link
+        # that has come since the path was confined leads who knows where.
+        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        raise _missing(root, relative, error) from error
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -128,30 +128,54 @@ def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
     key = (os.fspath(root), relative)
     known = _inside.get(key)
     if known is not None:
+        path, inode, device, mode = known
         try:
-            status = os.stat(known[0])
+            status = os.stat(path)
         except OSError:
-            pass
+            _inside.pop(key, None)
         else:
-            if (status.st_dev, status.st_ino) == known[1]:
+            if status.st_ino == inode and status.st_dev == device and status.st_mode == mode:
                 return status
     real = confine(root, relative)
     try:
         status = os.stat(real)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise BufferNotFoundError(
-            f"buffer {relative!r} does not exist under {os.fspath(root)!r}"
-        ) from error
+    except OSError as error:
+        raise _missing(root, relative, error) from error
     if not stat.S_ISREG(status.st_mode):
         raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
     if len(_inside) >= _REMEMBERED:
         _inside.clear()
-    _inside[key] = (os.path.join(key[0], relative), (status.st_dev, status.st_ino))
+    path = os.path.join(key[0], relative)
+    _inside[key] = (path, status.st_ino, status.st_dev, status.st_mode)
     return status
 
 
 _REMEMBERED = 4096
-_inside: dict[tuple[str, str], tuple[str, tuple[int, int]]] = {}
+_inside: dict[tuple[str, str], tuple[str, int, int, int]] = {}
+
+
+def is_known(root: str, relative: str) -> bool:
+    """Tell whether `status_of` has found this buffer before; nothing is looked at."""
+    return (root, relative) in _inside
+
+
+def _missing(root: str | os.PathLike[str], relative: str, error: OSError) -> OSError:
+    """Return the error for a buffer that cannot be there; any other as it is."""
+    if error.errno not in _NO_SUCH_FILE:
+        return error
+    return BufferNotFoundError(
+        f"buffer {relative!r} does not exist under {os.fspath(root)!r} ({error.strerror})"
+    )
+
+
+# ... under a name too long, behind a loop of links, or a socket instead
+_NO_SUCH_FILE = {
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.ENXIO,
+}
 
 
 def identity(root: str | os.PathLike[str], relative: str) -> Identity:
@@ -174,7 +198,7 @@ def require(buffer: OpenBuffer, offset: int, nbytes: int) -> None:
     TruncatedBufferError
         With the file, the bytes needed and the bytes found.
     """
-    if offset + nbytes > buffer.size:
+    if offset < 0 or nbytes < 0 or offset + nbytes > buffer.size:
         raise truncated(buffer.name, offset, nbytes, buffer.size)
 
 

@@ -35,7 +35,7 @@ class Trajectory:
     Made by `BinrefWriter.trajectory`, `Trajectory.from_refs` or a lazy result.
     """
 
-    __slots__ = ("_layouts", "_times", "block", "labels", "name", "owner", "stored")
+    __slots__ = ("_layouts", "_times", "block", "labels", "name", "owner", "stored", "time_attrs")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Trajectory:
         name: str | None = None,
         labels: Labels | None = None,
         times: Stored | None = None,
+        time_attrs: dict[str, Any] | None = None,
         block: Block | None = None,
         owner: object = None,
     ) -> None:
@@ -53,6 +54,7 @@ class Trajectory:
         self.block = block
         self.owner = owner
         self._times = times
+        self.time_attrs = time_attrs or {}
         self._layouts: dict[str, Layout] = {}
 
     @classmethod
@@ -110,6 +112,7 @@ class Trajectory:
             name=journal.header.name,
             labels=journal.header.labels,
             times=journal.times(),
+            time_attrs=journal.header.time.attrs if journal.header.time else None,
             block=journal.header.block,
             owner=owner,
         )
@@ -156,11 +159,11 @@ class Trajectory:
 
     @property
     def times(self) -> NDArray[Any] | None:
-        """Time of each snapshot, shape ``(n,)``, read now; None if none were given."""
-        if self._times is None:
-            return None
-        times: NDArray[Any] = self._times.read((slice(None),))
-        return times
+        """Time of each snapshot, shape ``(n,)``, read now; None if none were given.
+
+        Numbers, as they are stored: dates and times as int64 nanoseconds since 1970.
+        """
+        return None if self._times is None else self._times.load()
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -193,6 +196,7 @@ class Trajectory:
                 name=self.name,
                 labels=self._labels_at(key),
                 times=None if times is None else times.cut(start, step, count),
+                time_attrs=self.time_attrs,
                 block=self.block,
                 owner=self.owner,
             )
@@ -228,9 +232,7 @@ class Trajectory:
 
     def load(self) -> NDArray[Any]:
         """Read everything into memory: new, writable, private."""
-        made = np.empty(self.shape, self.dtype)
-        self.stored.read_all(made)
-        return made
+        return self.stored.load()
 
     def __array__(
         self,
@@ -274,11 +276,15 @@ class Trajectory:
         labels = labels or self.labels
         dims = labels.dims or ("time", *(f"dim_{axis}" for axis in range(1, self.ndim)))
         labels = labels.replace(dims=dims)
-        times = self.times
-        if times is not None:
-            attrs = labels.coords.get(dims[0], ((), None, {}))[2]
-            labels = labels.replace(coords={**labels.coords, dims[0]: (dims[:1], times, attrs)})
-        return lazy.to_xarray(self, self.to_dask(chunks), name=name or self.name, labels=labels)
+        times, attrs = self.times, self.time_attrs
+        if times is not None and times.dtype.kind == "i":
+            # Dates: xarray wants them as values, not in the units.
+            times = times.view("<M8[ns]")
+            attrs = {key: attrs[key] for key in attrs if key not in ("units", "calendar")}
+        coords = {} if times is None else {dims[0]: (dims[:1], times, attrs)}
+        return lazy.to_xarray(
+            self, self.to_dask(chunks), name=name or self.name, labels=labels, coords=coords
+        )
 
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
@@ -310,9 +316,16 @@ class Trajectory:
             self.name,
             self.labels,
             self._times,
+            self.time_attrs,
             self.block,
             self.owner,
         )
+
+    def __copy__(self) -> Trajectory:
+        return self  # read-only, and a copy would not keep `owner`
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trajectory:
+        return self
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
@@ -344,7 +357,7 @@ def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Seg
         return [Segment(path, int(offsets[0]), count, int(steps[0]))]
     if len(turns) > count // 8:
         # Scattered: a column of offsets is smaller than a segment for each pair.
-        return [Segment(path, 0, count, 0, offsets, np.full(count, nbytes, dtype=np.int64))]
+        return [Segment(path, 0, count, 0, offsets)]
     segments: list[Segment] = []
     start = 0
     for turn in [*turns.tolist(), count - 1]:
@@ -370,7 +383,16 @@ def _rebuild(
     name: str | None,
     labels: Labels,
     times: Stored | None,
+    time_attrs: dict[str, Any],
     block: Block | None,
     owner: object,
 ) -> Trajectory:
-    return Trajectory(stored, name=name, labels=labels, times=times, block=block, owner=owner)
+    return Trajectory(
+        stored,
+        name=name,
+        labels=labels,
+        times=times,
+        time_attrs=time_attrs,
+        block=block,
+        owner=owner,
+    )

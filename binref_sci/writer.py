@@ -17,7 +17,6 @@ import atexit
 import contextlib
 import datetime
 import errno
-import fcntl
 import os
 import re
 import struct
@@ -28,14 +27,14 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from binref_sci.array import BinrefArray, Layout
+from binref_sci.call import Closeable, running_call
 from binref_sci.call import output_path as running_output_path
-from binref_sci.call import running_call
 from binref_sci.codec import compress
 from binref_sci.dtypes import DTYPES, checked_count, to_stored
 from binref_sci.errors import BufferNotFoundError, JournalError, WriterError
@@ -50,13 +49,15 @@ from binref_sci.journal import (
     block_of,
     count_line,
     end_line,
+    hold,
     read_journal,
     run_id_of,
+    take_lock,
 )
-from binref_sci.labels import Labels
+from binref_sci.labels import Labels, attrs_to_json
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import checked_compression
-from binref_sci.storage import create_buffer, sync_directory, write_at
+from binref_sci.storage import confine, create_buffer, sync_directory, write_at
 from binref_sci.trajectory import Trajectory
 
 DEFAULT_MAX_FILE_SIZE = 1024**3
@@ -70,6 +71,7 @@ _WATCH_BYTES = 64 * 1024
 _TIME_UNITS = "nanoseconds since 1970-01-01"
 
 _NO_DTYPE: Any = object()  # what no array's dtype is: sends every write the long way
+_NO_TYPE: type = type(None)
 
 _pwrite = os.pwrite
 _monotonic = time.monotonic
@@ -77,6 +79,70 @@ _new = object.__new__
 _ndarray = np.ndarray
 _pack = struct.Struct("<d").pack
 _FAR = 2**63
+
+
+class _Files(NamedTuple):
+    """What stays open from the first write to the last."""
+
+    header: Header
+    journal_fd: int
+    time_fd: int
+
+
+class _Tail:
+    """The open segment, and how much of it counts.
+
+    An interrupt may strike between any two steps. So a segment is exchanged as a whole,
+    and a snapshot begins to count by one assignment: of `next` where its offset says how
+    many there are, otherwise of `done`.
+    """
+
+    __slots__ = (
+        "done",
+        "dtype",
+        "fd",
+        "first",
+        "last",
+        "layout",
+        "lines",
+        "nbytes",
+        "next",
+        "shape",
+        "start",
+        "table_fd",
+        "time_base",
+        "time_fd",
+        "time_type",
+    )
+
+    layout: Layout
+
+    def __init__(self, done: tuple[int, int, int], lines: int = 0) -> None:
+        self.done = done  # offset after the last snapshot, snapshots in all, end of the journal
+        self.lines = lines  # segments that the journal holds
+        self.fd = self.table_fd = self.time_fd = -1
+        # Which snapshots go the short way; here none.
+        self.dtype: Any = _NO_DTYPE
+        self.shape: tuple[int, ...] = ()
+        self.time_type = _NO_TYPE
+        self.last = -1  # offsets up to here have room in the buffer
+        self.time_base = 0  # place of the time of the segment's first snapshot
+        self.start = 0  # snapshots before the segment
+        self.first = 0  # offset of its first one
+        self.next = 0  # offset of the one to come
+        self.nbytes = 0  # of one, where equal sizes tell how many there are; else 0
+
+    @property
+    def count(self) -> int:
+        """Snapshots that count, in all segments."""
+        if not self.nbytes:
+            return self.done[1]
+        return self.start + (self.next - self.first) // self.nbytes
+
+    @property
+    def position(self) -> int:
+        """Offset of the next byte in the buffer."""
+        return self.next if self.nbytes else self.done[0]
 
 
 class BinrefWriter:
@@ -181,53 +247,30 @@ class BinrefWriter:
         else:
             self.directory = os.path.abspath(output_path)
             os.makedirs(self.directory, exist_ok=True)
-        if run_id is None:
-            inside = call is not None and os.fspath(call.run_directory) == self.directory
-            run_id = (
-                call.run_id
-                if call is not None and inside
-                else _runs.join(self.directory, name, self._block)
-            )
-        self._run_id = run_id
+        if run_id is None and call is not None:
+            inside = os.path.abspath(call.run_directory) == self.directory
+            run_id = call.run_id if inside else None
+        self._run_id = run_id or ""
         self._forked_from: str | None = None
         self._lock = threading.Lock()
         self._progress = ProgressBar(name or "snapshots", self.total) if self.total else None
+        self._resources: list[Closeable] = [] if call is None else call.resources
         self._reset()
-        self._closed = False
         if mode == "a":
             self._reopen()
+        self._run_id = self._run_id or _runs.join(self.directory, name, self._block)
+        self._closed = False
         _living.add(self)
-        if call is not None:
-            call.resources.append(self)
+        self._resources.append(self)
 
     def _reset(self) -> None:
         """Forget all files: what a new writer, and a forked child's, knows."""
         self._id = uuid.uuid4().hex[:12]
-        self._journal_fd = -1
-        self._journal_end = 0
-        self._time_fd = -1
-        self._header: Header | None = None
+        self._journal_name: str | None = None
+        self._files: _Files | None = None
         self._lines: list[SegmentLine] = []
-        self._park()
-        self._fd = -1
-        self._table_fd = -1
-        self._tip = (0, 0)  # compressed: end of the last frame, snapshots in all
-
-    def _park(self) -> None:
-        """Leave the fast path: the next write takes the long way."""
-        self._dtype: Any = _NO_DTYPE
-
-    # What the fast path uses. `_next` alone says how much of an uncompressed segment
-    # counts: a single assignment, so that no interrupt can come between two.
-    _shape: tuple[int, ...] = ()
-    _nbytes = 0
-    _first = 0  # offset of the segment
-    _next = 0  # offset of the snapshot to come
-    _last = -1  # offsets up to here have room in this buffer
-    _time_type: type = type(None)
-    _time_base = 0  # place of the time of the segment's first snapshot
-    _watch_at = 0.0
-    _layout: Layout
+        self._tail = _Tail((0, 0, 0))
+        self._watch_at = 0.0
 
     def write(self, array: ArrayLike, *, time: Any = None) -> BinrefArray:
         """Append a snapshot; returns when its bytes are handed to the system.
@@ -250,126 +293,144 @@ class BinrefWriter:
             As the system reports it. Nothing counts, and later writes are right.
         """
         with self._lock:
-            if (
-                type(array) is _ndarray
-                and array.dtype is self._dtype
-                and array.shape == self._shape
-                and type(time) is self._time_type
-                and self._next <= self._last
-                and array.flags.c_contiguous
-            ):
-                if _monotonic() >= self._watch_at:
-                    self._watch()
-                offset = self._next
-                nbytes = self._nbytes
-                done = _pwrite(self._fd, array, offset)
-                if done != nbytes:
-                    write_at(self._fd, array.reshape(-1).view(np.uint8)[done:], offset + done)
-                if time is not None:
-                    place = self._time_base + (offset - self._first) // nbytes * 8
-                    write_at(self._time_fd, _pack(time), place)
-                self._next = offset + nbytes
-                ref = _new(BinrefArray)
-                ref.layout = self._layout
-                ref.offset = offset
-                ref.compressed_size = None
-                return ref
-            return self._write(array, time)
+            tail = self._tail
+            try:
+                if (
+                    type(array) is _ndarray
+                    and array.dtype is tail.dtype
+                    and array.shape == tail.shape
+                    and type(time) is tail.time_type
+                    and tail.next <= tail.last
+                    and array.flags.c_contiguous
+                ):
+                    if _monotonic() >= self._watch_at:
+                        self._watch()
+                    offset = tail.next
+                    nbytes = tail.nbytes
+                    done = _pwrite(tail.fd, array, offset)
+                    if done != nbytes:
+                        write_at(tail.fd, array.reshape(-1).view(np.uint8)[done:], offset + done)
+                    if time is not None:
+                        place = tail.time_base + (offset - tail.first) // nbytes * 8
+                        write_at(tail.time_fd, _pack(time), place)
+                    ref = _new(BinrefArray)
+                    ref.layout = tail.layout
+                    ref.offset = offset
+                    ref.compressed_size = None
+                    tail.next = offset + nbytes
+                    return ref
+                return self._write(array, time)
+            except BaseException:
+                # A reader goes by the sizes of the files: what failed must not seem to count.
+                for fd, size in self._extents():
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(fd, size)
+                raise
 
     def _write(self, array: ArrayLike, time_: Any) -> BinrefArray:
         if self._closed:
             raise WriterError(f"the writer of {self._what} is closed")
         data = to_stored(array)
         dtype = DTYPES[data.dtype.name]
-        if self._lines:
-            self._check_snapshot(data, time_)
-        elif self._block is not None and data.shape != self._block.extent:
-            raise WriterError(
-                f"{self._what}: the block has shape {self._block.extent}, the array {data.shape}"
-            )
+        self._check_snapshot(data, time_)
         stamp = None if time_ is None else self._stamp(time_)
         stored = data if self._compression is None else compress(data)
         size = stored.nbytes if isinstance(stored, np.ndarray) else len(stored)
-        if self._header is None:
+        if self._files is None:
             self._begin(stamp)
         if size >= _WATCH_BYTES or _monotonic() >= self._watch_at:
             self._watch()
         if not self._fits(data.shape, dtype, size):
             self._begin_segment(data.shape, dtype, size)
-        # From here on the segment is open, and nothing counts before the last line.
-        count = self._count
-        offset = self._position
-        write_at(self._fd, stored, offset)
+        # From here on the segment is open, and nothing counts before the last assignment.
+        tail = self._tail
+        count, offset, journal_end = tail.count, tail.position, tail.done[2]
+        write_at(tail.fd, stored, offset)
         if self._compression is not None:
             record = np.array([offset, size], dtype=RECORD)
-            place = count - self._lines[-1].start + self._lines[-1].first_record
-            write_at(self._table_fd, record, place * RECORD_BYTES)
+            write_at(tail.table_fd, record, self._lines[tail.lines - 1].record(count))
+        elif not size:
+            journal_end = self._append_line(count_line(count + 1), journal_end)
         if stamp is not None:
-            write_at(self._time_fd, stamp, count * stamp.itemsize)
+            write_at(tail.time_fd, stamp, count * stamp.itemsize)
         if self._sync:
-            for fd in (self._fd, self._table_fd, self._time_fd):
+            for fd in (tail.fd, tail.table_fd, tail.time_fd):
                 if fd >= 0:
                     os.fdatasync(fd)
-        if self._compression is not None:
-            self._tip = (offset + size, count + 1)
-        elif size:
-            self._next = offset + size
-        else:
-            self._append_line(count_line(count + 1))
-            self._tip = (offset, count + 1)
         if self._progress is not None:
             self._progress.update(count + 1)
-        compressed_size = None if self._compression is None else size
-        return BinrefArray.at(self._layout, offset, compressed_size)
-
-    @property
-    def _count(self) -> int:
-        """Snapshots that count, in all segments."""
-        if self._compression is not None or not self._nbytes:
-            return self._tip[1]
-        if not self._lines:
-            return 0
-        return self._lines[-1].start + (self._next - self._first) // self._nbytes
-
-    @property
-    def _position(self) -> int:
-        """Offset of the next byte in the buffer."""
-        return self._tip[0] if self._compression is not None else self._next
+        ref = BinrefArray.at(tail.layout, offset, None if self._compression is None else size)
+        if tail.nbytes:
+            tail.next = offset + size
+        else:
+            tail.done = (offset + size, count + 1, journal_end)
+        return ref
 
     @property
     def _what(self) -> str:
         return repr(self.name) if self.name else "unnamed snapshots"
 
     def _check_snapshot(self, data: NDArray[Any], time_: Any) -> None:
-        """Refuse what does not go with the snapshots before."""
-        first = self._lines[0]
-        if self.name is not None and (data.shape, data.dtype) != (first.shape, first.dtype):
+        """Refuse what does not go with the labels, the block or the snapshots before."""
+        if self._block is not None and data.shape != self._block.extent:
             raise WriterError(
-                f"snapshot has shape {data.shape} and dtype {data.dtype.name}, but "
-                f"{self.name!r} holds snapshots of shape {first.shape} and dtype "
-                f"{first.dtype.name}; use another writer, or one without a name"
+                f"{self._what}: the block has shape {self._block.extent}, the array {data.shape}"
             )
-        assert self._header is not None  # comes before any segment
-        if (time_ is not None) != (self._header.time is not None):
+        if self.name is not None and not self._tail.count:
+            self._check_labels(data.shape)
+        elif self.name is not None:
+            first = self._lines[self._tail.lines - 1]
+            if (data.shape, data.dtype) != (first.shape, first.dtype):
+                raise WriterError(
+                    f"snapshot has shape {data.shape} and dtype {data.dtype.name}, but "
+                    f"{self.name!r} holds snapshots of shape {first.shape} and dtype "
+                    f"{first.dtype.name}; use another writer, or one without a name"
+                )
+        if self._files is not None and (time_ is None) != (self._files.header.time is None):
             given = "has a time, but the ones before have none"
             missing = "has no time, but the ones before have one"
             raise WriterError(
-                f"{self._what}: snapshot {self._count} {missing if time_ is None else given}; "
-                "give time= always or never"
+                f"{self._what}: snapshot {self._tail.count} "
+                f"{missing if time_ is None else given}; give time= always or never"
             )
+
+    def _check_labels(self, shape: tuple[int, ...]) -> None:
+        """Refuse labels that do not fit the snapshots, now and not when the run is opened."""
+        dims = self._labels.dims
+        if dims is None:
+            return
+        if len(dims) != len(shape) + 1:
+            raise WriterError(
+                f"{self._what}: dims {dims!r} name {len(dims)} axes, but a trajectory of "
+                f"snapshots of shape {shape} has {len(shape) + 1}; the one along the snapshots "
+                "comes first"
+            )
+        # Coordinates of a block may be the block's, or the whole field's.
+        whole = shape if self._block is None else self._block.shape
+        allowed = {dim: {own, all_} for dim, own, all_ in zip(dims[1:], shape, whole, strict=True)}
+        for name, (axes, values, _) in self._labels.coords.items():
+            for axis, length in zip(axes, values.shape, strict=True):
+                if length not in allowed.get(axis, {length}):
+                    raise WriterError(
+                        f"{self._what}: coordinate {name!r} has {length} values along {axis!r}, "
+                        f"but snapshots of shape {shape} have {min(allowed[axis])} there"
+                    )
 
     def _stamp(self, value: Any) -> NDArray[Any]:
         """Return a time as the number that is stored."""
-        if isinstance(value, datetime.datetime | np.datetime64):
-            if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-                value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-            number = np.asarray(np.datetime64(value, "ns")).astype("<i8")
+        found = np.asarray(_naive(value) if isinstance(value, datetime.datetime) else value)
+        if found.ndim or found.dtype.kind not in "iufM":
+            raise WriterError(f"time must be a number or a date and time, got {value!r}")
+        if found.dtype.kind == "M":
+            exact = found.astype("<M8[ns]")
+            same, kind = exact.astype(found.dtype) == found or np.isnat(found), "64-bit nanoseconds"
+            number = exact.view("<i8")
         else:
-            found = np.asarray(value)
-            if found.ndim or found.dtype.kind not in "iuf":
-                raise WriterError(f"time must be a number or a date and time, got {value!r}")
             number = found.astype("<f8")
-        known = self._header.time if self._header is not None else None
+            same, kind = found.dtype.kind == "f" or int(number) == int(found), "a float64"
+        if not same:
+            raise WriterError(f"{self._what}: time {value!r} cannot be stored exactly as {kind}")
+        known = self._files.header.time if self._files is not None else None
         if known is not None and known.dtype != number.dtype:
             raise WriterError(
                 f"{self._what}: time {value!r} is not of the kind of the times before; "
@@ -379,22 +440,20 @@ class BinrefWriter:
 
     def _fits(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> bool:
         """Tell whether a snapshot of `size` stored bytes goes on with the segment."""
-        if self._fd < 0 or not self._lines:
+        tail = self._tail
+        if tail.fd < 0:
             return False
-        line = self._lines[-1]
-        position = self._position
+        line = self._lines[tail.lines - 1]
+        return (line.shape, line.dtype) == (shape, dtype) and self._has_room(size)
+
+    def _has_room(self, size: int) -> bool:
         limit = self._max_file_size
-        return (
-            line.shape == shape
-            and line.dtype == dtype
-            and (limit is None or position + size <= limit)
-        )
+        return limit is None or self._tail.position + size <= limit
 
     def _begin(self, stamp: NDArray[Any] | None) -> None:
         """Create the journal, locked before it can be seen."""
-        time_buffer, time_fd = None, -1
         made: list[str] = []
-        journal_fd = -1
+        time_buffer, time_fd, journal_fd = None, -1, -1
         try:
             if stamp is not None:
                 buffer, time_fd = create_buffer(self.directory)
@@ -415,8 +474,11 @@ class BinrefWriter:
                 block=self._block,
                 forked_from=self._forked_from,
             )
-            line = header.to_line(self.directory)
+            line = header.to_line(self.directory, made)
+            made.append(os.path.basename(self.journal_path))
             journal_fd = self._publish(line)
+            tail, files = _Tail((0, 0, len(line))), _Files(header, journal_fd, time_fd)
+            self._tail, self._files = tail, files
         except BaseException:
             for fd in (time_fd, journal_fd):
                 if fd >= 0:
@@ -424,23 +486,22 @@ class BinrefWriter:
             for buffer in made:
                 self._remove(buffer)
             raise
-        self._journal_fd, self._journal_end = journal_fd, len(line)
-        self._time_fd = time_fd
-        self._header = header
 
     @property
     def journal_path(self) -> str:
         """Absolute path of the journal; it exists from the first write on."""
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", self.name or "").strip("-")[:48] or "snapshots"
-        return os.path.join(self.directory, f"{slug}-{self._id}{SUFFIX}")
+        if self._journal_name is None:
+            slug = re.sub(r"[^A-Za-z0-9]+", "-", self.name or "").strip("-")[:48] or "snapshots"
+            self._journal_name = f"{slug}-{self._id}{SUFFIX}"
+        return os.path.join(self.directory, self._journal_name)
 
     def _publish(self, content: bytes) -> int:
         """Put a journal in place of the old one, if any; return its locked descriptor."""
         path = self.journal_path
-        partial = f"{path}.partial"
-        fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            take_lock(fd)
             write_at(fd, content, 0)
             if self._sync:
                 os.fsync(fd)
@@ -454,36 +515,29 @@ class BinrefWriter:
             raise
         return fd
 
-    def _append_line(self, line: bytes) -> None:
-        try:
-            write_at(self._journal_fd, line, self._journal_end)
-            if self._sync:
-                os.fdatasync(self._journal_fd)
-        except BaseException:
-            # A torn line would be glued to the next one.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._journal_fd, self._journal_end)
-            raise
-        self._journal_end += len(line)
+    def _append_line(self, line: bytes, end: int) -> int:
+        """Write a line where the journal ends; return where it ends then."""
+        assert self._files is not None  # the journal comes before all else
+        fd = self._files.journal_fd
+        write_at(fd, line, end)
+        if self._sync:
+            os.fdatasync(fd)
+        return end + len(line)
 
     def _begin_segment(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> None:
         """Open a segment: in the same buffer if its first `size` bytes have room there."""
-        count = self._count
-        position = self._position
-        limit = self._max_file_size
+        old = self._tail
+        count = old.count
+        del self._lines[old.lines :]  # of an attempt that failed
         created: list[tuple[str, int]] = []
         try:
-            if self._fd >= 0 and (limit is None or position + size <= limit):
+            if old.fd >= 0 and self._has_room(size):
                 before = self._lines[-1]
-                record = before.first_record + count - before.start
-                line = replace(
-                    before,
-                    start=count,
-                    offset=position,
-                    shape=shape,
-                    dtype=dtype,
-                    first_record=record if before.table else 0,
+                record = before.record(count) // RECORD_BYTES if before.table else 0
+                line = SegmentLine(
+                    count, before.buffer, old.position, shape, dtype, before.table, record
                 )
+                fds = old.fd, old.table_fd
             else:
                 created.append(create_buffer(self.directory))
                 if self._compression is not None:
@@ -492,51 +546,70 @@ class BinrefWriter:
                     sync_directory(self.directory)
                 table = created[1][0] if self._compression is not None else None
                 line = SegmentLine(count, created[0][0], 0, shape, dtype, table)
-            self._append_line(line.to_line())
+                fds = created[0][1], created[1][1] if table is not None else -1
+            end = self._append_line(line.to_line(), old.done[2])
+            self._lines.append(line)
+            tail = self._tail_of(line, *fds, end)
+            self._tail = tail
         except BaseException:
+            # First the line, then what it names.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._files.journal_fd, old.done[2])  # type: ignore[union-attr]
             for name, fd in created:
                 os.close(fd)
                 self._remove(name)
             raise
         if created:
-            self._close_buffers()
-            self._fd = created[0][1]
-            self._table_fd = created[1][1] if line.table is not None else -1
-        self._lines.append(line)
-        self._enter(line)
+            _close_all_of(old.fd, old.table_fd)
 
-    def _enter(self, line: SegmentLine) -> None:
-        """Set what `write` uses, for the segment of `line`."""
-        self._layout = Layout(
-            self.directory, line.buffer, line.shape, line.dtype, self._compression
-        )
-        self._shape, self._nbytes = line.shape, line.nbytes
-        self._first = self._next = line.offset
-        self._tip = (line.offset, line.start)
-        limit = self._max_file_size
-        self._last = _FAR if limit is None else limit - self._nbytes
-        assert self._header is not None  # comes before any segment
-        times = self._header.time
-        self._time_type = float if times is not None else type(None)
-        self._time_base = line.start * 8
-        plain = self._compression is None and not self._sync and self._progress is None
+    def _tail_of(self, line: SegmentLine, fd: int, table_fd: int, journal_end: int) -> _Tail:
+        """Return an empty segment, and what `write` needs to know of it."""
+        assert self._files is not None  # comes before any segment
+        times = self._files.header.time
+        tail = _Tail((line.offset, line.start, journal_end), len(self._lines))
+        tail.fd, tail.table_fd, tail.time_fd = fd, table_fd, self._files.time_fd
+        tail.layout = Layout(self.directory, line.buffer, line.shape, line.dtype, self._compression)
+        tail.shape = line.shape
+        tail.start, tail.first, tail.next = line.start, line.offset, line.offset
+        if self._compression is None:
+            tail.nbytes = line.nbytes
+        tail.last = _FAR if self._max_file_size is None else self._max_file_size - tail.nbytes
+        if times is not None:
+            tail.time_type = float
+            tail.time_base = line.start * times.dtype.itemsize
         dated = times is not None and times.dtype.kind == "i"
-        self._dtype = line.dtype if plain and self._nbytes and not dated else _NO_DTYPE
-        if self._nbytes >= _WATCH_BYTES:
+        if tail.nbytes and not (self._sync or self._progress or dated):
+            tail.dtype = line.dtype
+        if line.nbytes >= _WATCH_BYTES:
             self._watch_at = 0.0
+        return tail
+
+    def _extents(self) -> list[tuple[int, int]]:
+        """Return the open files, and how many of their bytes count."""
+        tail, files = self._tail, self._files
+        if files is None:
+            return []
+        count = tail.count
+        made = [(files.journal_fd, tail.done[2]), (tail.fd, tail.position)]
+        if tail.table_fd >= 0:
+            made.append((tail.table_fd, self._lines[tail.lines - 1].record(count)))
+        if files.header.time is not None:
+            made.append((files.time_fd, count * files.header.time.dtype.itemsize))
+        return [(fd, size) for fd, size in made if fd >= 0]
 
     def _watch(self) -> None:
         """Notice a buffer whose directory was removed: writes to it go nowhere."""
-        large = self._nbytes >= _WATCH_BYTES
+        tail = self._tail
+        large = tail.nbytes >= _WATCH_BYTES
         self._watch_at = 0.0 if large else _monotonic() + _WATCH_SECONDS
-        if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
-            lost, buffer = self._count, self._lines[-1].buffer
+        if tail.fd >= 0 and not os.fstat(tail.fd).st_nlink:
+            buffer = self._lines[tail.lines - 1].buffer
             self._close_files()
             self._reset()
             raise BufferNotFoundError(
                 errno.ENOENT,
-                f"buffer {buffer!r} of {self._what} was removed while it was written; {lost} "
-                "snapshots are gone, the next write begins anew",
+                f"buffer {buffer!r} of {self._what} was removed while it was written; "
+                f"{tail.count} snapshots are gone, the next write begins anew",
                 self.directory,
             )
 
@@ -548,19 +621,22 @@ class BinrefWriter:
         WriterError
             If nothing has been written, or the snapshots differ in shape or dtype.
         """
-        with self._lock:
-            journal = self._pinned()
+        journal = self._pinned()
         try:
             return Trajectory.from_journal(journal)
         except JournalError as error:
             raise WriterError(f"no trajectory of {self._what}: {error}") from error
 
     def _pinned(self) -> Journal:
-        if self._header is None or not self._lines:
-            raise WriterError(f"no snapshot of {self._what} has been written yet")
-        starts = [line.start for line in self._lines]
-        counts = tuple(b - a for a, b in zip(starts, [*starts[1:], self._count], strict=True))
-        return Journal(Path(self.journal_path), self._header, tuple(self._lines), counts, "writing")
+        with self._lock:
+            files, tail = self._files, self._tail
+            lines = tuple(self._lines[: tail.lines])
+            if files is None or not lines:
+                raise WriterError(f"no snapshot of {self._what} has been written yet")
+            stops = [*(line.start for line in lines[1:]), tail.count]
+            path = Path(self.journal_path)
+        counts = tuple(stop - line.start for stop, line in zip(stops, lines, strict=True))
+        return Journal(path, files.header, lines, counts, "writing")
 
     def stack(self) -> BinrefArray:
         """Return what has been written as one array of shape ``(n, *snapshot)``.
@@ -570,75 +646,72 @@ class BinrefWriter:
         WriterError
             If it is not one byte range: several buffers, shapes or frames.
         """
-        with self._lock:
-            journal = self._pinned()
-            if self._compression is not None or len(journal.segments) > 1:
-                found = (
-                    "each is compressed on its own"
-                    if self._compression
-                    else (f"they lie in {len(journal.segments)} segments")
-                )
-                raise WriterError(
-                    f"cannot stack {journal.count} snapshots of {self._what} into one byte range: "
-                    f"{found}; use trajectory(), or max_file_size=None without compression"
-                )
-            if self._block is not None:
-                raise WriterError(
-                    f"{self._what} is one block of a field of shape {self._block.shape}; open the "
-                    "run directory, which lays the blocks side by side"
-                )
-            line = journal.segments[0]
-            layout = replace(self._layout, shape=(journal.count, *line.shape))
-            return BinrefArray.at(layout, line.offset)
+        journal = self._pinned()
+        filled = [
+            line for line, count in zip(journal.segments, journal.counts, strict=True) if count
+        ] or journal.segments[-1:]
+        if self._compression is not None or len(filled) > 1:
+            found = (
+                "each is compressed on its own"
+                if self._compression
+                else f"they lie in {len(filled)} segments"
+            )
+            raise WriterError(
+                f"cannot stack {journal.count} snapshots of {self._what} into one byte range: "
+                f"{found}; use trajectory(), or max_file_size=None without compression"
+            )
+        if self._block is not None:
+            raise WriterError(
+                f"{self._what} is one block of a field of shape {self._block.shape}; open the "
+                "run directory, which lays the blocks side by side"
+            )
+        line = filled[0]
+        layout = Layout(self.directory, line.buffer, (journal.count, *line.shape), line.dtype)
+        return BinrefArray.at(layout, line.offset)
 
     def close(self) -> None:
         """Write the final count and let go of all files; again is harmless."""
+        self._close(whole=True)
+
+    def _close(self, *, whole: bool) -> None:
+        """Let go of all files; a journal that is not `whole` stays without its last line."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            self._park()
+            tail = self._tail
+            tail.dtype = _NO_DTYPE  # a write that comes now goes to where it is refused
             _living.discard(self)
+            with contextlib.suppress(ValueError):
+                self._resources.remove(self)
             try:
                 if self._progress is not None:
-                    self._progress.close(self._count)
-                if self._header is not None:
-                    self._finish()
+                    self._progress.close(tail.count)
+                if self._files is not None:
+                    self._finish(whole=whole)
             finally:
                 self._close_files()
 
-    def _finish(self) -> None:
+    def _finish(self, *, whole: bool) -> None:
         """Cut torn tails, then publish the journal with its last line by a rename."""
-        count = self._count
         self._watch()
-        if self._fd >= 0:
-            os.ftruncate(self._fd, self._position)
-            if self._table_fd >= 0:
-                line = self._lines[-1]
-                os.ftruncate(
-                    self._table_fd, (line.first_record + count - line.start) * RECORD_BYTES
-                )
-        if self._time_fd >= 0:
-            os.ftruncate(self._time_fd, count * 8)
-        if self._sync:
-            for fd in (self._fd, self._table_fd, self._time_fd):
-                if fd >= 0:
-                    os.fsync(fd)
-        content = os.pread(self._journal_fd, self._journal_end, 0) + end_line(count)
-        os.close(self._publish(content))
-
-    def _close_buffers(self) -> None:
-        for fd in (self._fd, self._table_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = self._table_fd = -1
+        assert self._files is not None  # the caller looked, and nothing was lost
+        for fd, size in self._extents():
+            os.ftruncate(fd, size)
+            if self._sync:
+                os.fsync(fd)
+        if whole:
+            content = os.pread(self._files.journal_fd, self._tail.done[2], 0)
+            os.close(self._publish(content + end_line(self._tail.count)))
 
     def _close_files(self) -> None:
-        self._close_buffers()
-        for fd in (self._time_fd, self._journal_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._time_fd = self._journal_fd = -1
+        tail, files = self._tail, self._files
+        fds = [tail.fd, tail.table_fd]
+        tail.fd = tail.table_fd = tail.time_fd = -1
+        if files is not None:
+            fds += [files.time_fd, files.journal_fd]
+            self._files = files._replace(time_fd=-1, journal_fd=-1)
+        _close_all_of(*fds)
 
     def _remove(self, name: str) -> None:
         """Remove a file of a step that failed; the failure is what is reported."""
@@ -650,36 +723,52 @@ class BinrefWriter:
         journal = _newest(self.directory, self.name, self._block)
         if journal is None:
             return
-        if journal.state == "writing":
+        # Held until the new journal stands in its place, so that only one writer goes on.
+        held = None if journal.state == "writing" else hold(journal.path)
+        if held is None:
             raise WriterError(
                 f"{self._what} in {self.directory!r} is being written by a living writer; "
                 "mode='a' goes on with a trajectory that has ended"
             )
+        try:
+            self._go_on(read_journal(journal.path))
+        except BaseException:
+            self._close_files()
+            raise
+        finally:
+            os.close(held)
+
+    def _go_on(self, journal: Journal) -> None:
         header = journal.header
         if header.compression != self._compression:
             raise WriterError(
                 f"{self._what} in {self.directory!r} has compression {header.compression!r}, "
                 f"not {self._compression!r}; mode='a' cannot change it"
             )
-        self._id = header.id
+        self._id, self._journal_name = header.id, journal.path.name
+        self._labels = header.labels
         self._lines = list(journal.segments)
-        total = self.total if self.total is not None else header.total
-        self._header = replace(
-            header, run=self._run_id, created_ns=time.time_ns(), total=total, labels=header.labels
+        run = self._run_id or _runs.join(
+            self.directory, self.name, self._block, going_on=header.run
         )
-        content = self._header.to_line(self.directory)
+        total = self.total if self.total is not None else header.total
+        header = replace(header, run=run, created_ns=time.time_ns(), total=total)
+        self._run_id = run
+        content = header.to_line(self.directory, [])
         content += b"".join(line.to_line() for line in self._lines)
         if self._lines and not self._lines[-1].nbytes:
             content += count_line(journal.count)
-        self._journal_fd, self._journal_end = self._publish(content), len(content)
+        time_fd = -1
         if header.time is not None:
-            path = os.path.join(self.directory, header.time.buffer)
-            self._time_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            os.ftruncate(self._time_fd, journal.count * header.time.dtype.itemsize)
-        if self._lines:
-            # The next write begins a segment of its own; until then, only the count matters.
-            self._nbytes = 0
-            self._tip = (0, journal.count)
+            self._time_attrs = dict(header.time.attrs)
+            path = confine(self.directory, header.time.buffer)
+            time_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._files = _Files(header, -1, time_fd)
+        # The next write begins a segment of its own; until then, only the count matters.
+        self._tail = _Tail((0, journal.count, len(content)), len(self._lines))
+        for fd, size in self._extents():
+            os.ftruncate(fd, size)
+        self._files = _Files(header, self._publish(content), time_fd)
 
     def _forget(self) -> None:
         """In a forked child: the files are the parent's; begin anew at the next write."""
@@ -692,8 +781,9 @@ class BinrefWriter:
     def __enter__(self) -> BinrefWriter:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, error: object, *_: object) -> None:
+        # What an exception ended is not complete, though all that was written is there.
+        self._close(whole=error is None)
 
     def __del__(self) -> None:
         if not self._closed:
@@ -709,9 +799,8 @@ class BinrefWriter:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
-        return (
-            f"BinrefWriter({self.name!r}, {self._count} snapshots, {state}, in {self.directory!r})"
-        )
+        count = self._tail.count
+        return f"BinrefWriter({self.name!r}, {count} snapshots, {state}, in {self.directory!r})"
 
 
 class _Runs:
@@ -725,15 +814,18 @@ class _Runs:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, set[tuple[str | None, Any]]]] = {}
 
-    def join(self, directory: str, name: str | None, block: Any) -> str:
-        """Return the run id for a new writer."""
+    def join(
+        self, directory: str, name: str | None, block: Any, *, going_on: str | None = None
+    ) -> str:
+        """Return the run id for a writer: a new one, or one `going_on` with an older run."""
         running = run_id_of(directory)
         if running is not None:
             return running
         with self._lock:
             run, members = self._known.get(directory, ("", set()))
-            if not run or (name is not None and (name, block) in members):
-                run, members = uuid.uuid4().hex, set()
+            again = going_on is None and name is not None and (name, block) in members
+            if not run or again:
+                run, members = going_on or uuid.uuid4().hex, set()
                 self._known[directory] = (run, members)
             members.add((name, block))
             return run
@@ -759,6 +851,23 @@ os.register_at_fork(after_in_child=_forget_all)
 atexit.register(_close_all)
 
 
+def _close_all_of(*fds: int) -> None:
+    """Close descriptors, all of them even if one fails; -1 is none."""
+    with contextlib.ExitStack() as stack:
+        for fd in fds:
+            if fd >= 0:
+                stack.callback(os.close, fd)
+
+
+def _naive(value: datetime.datetime) -> Any:
+    """Return a date and time in UTC, as precise as it was given."""
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    # pandas has nanoseconds, which datetime has not
+    precise = getattr(value, "to_datetime64", None)
+    return np.datetime64(value) if precise is None else precise()
+
+
 def _labels(
     dims: tuple[str, ...] | list[str] | None,
     coords: Mapping[str, Any] | None,
@@ -766,18 +875,19 @@ def _labels(
 ) -> tuple[Labels, dict[str, Any]]:
     """Return the labels, and the attributes of the times apart from them."""
     given = dict(coords or {})
-    along = dims[0] if dims else "time"
     time_attrs: dict[str, Any] = {}
-    if isinstance(given.get(along), Mapping):
-        time_attrs = dict(given.pop(along))
-    wrong = [key for key, value in given.items() if isinstance(value, Mapping)]
-    if wrong:
-        raise WriterError(
-            f"coordinate {wrong[0]!r} has attributes but no values; only {along!r}, whose values "
-            "come with each write, may"
-        )
     try:
-        return Labels(dims, given, **dict(attrs or {})), time_attrs
+        along = (Labels(dims).dims or ("time",))[0]
+        if isinstance(given.get(along), Mapping):
+            time_attrs = dict(given.pop(along))
+            attrs_to_json(time_attrs)  # refused now, not at the first write
+        wrong = [key for key, value in given.items() if isinstance(value, Mapping)]
+        if wrong:
+            raise WriterError(
+                f"coordinate {wrong[0]!r} has attributes but no values; only {along!r}, whose "
+                "values come with each write, may"
+            )
+        return Labels.of(dims, given, attrs or {}), time_attrs
     except ValueError as error:
         raise WriterError(str(error)) from error
 

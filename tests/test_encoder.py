@@ -1,4 +1,4 @@
-"""The encoder and the decoder: values to text in pieces, and back."""
+"""The encoder: values to text in pieces."""
 
 import datetime
 import enum
@@ -24,14 +24,11 @@ from binref_sci.errors import (
     BufferNotFoundError,
     ComponentError,
     FormatError,
-    InvalidReferenceError,
-    NoOutputPathError,
-    PayloadError,
     TruncatedBufferError,
 )
 from binref_sci.runtime import Array, Float64, models
-from binref_sci.runtime.decoder import decode
 from binref_sci.runtime.encoder import Encoding, encode
+from tests.decoding import decode
 
 FORMATS = ["json", "json+base64", "json+binref"]
 FORMS = [(name, None) for name in FORMATS] + [("json+base64", "lz4"), ("json+binref", "lz4")]
@@ -76,7 +73,9 @@ def same(found, expected):
 @given(data=st.data(), form=st.sampled_from(FORMS))
 def test_nested_values_come_back_equal_in_every_format(tmp_path_factory, data, form):
     arrays = st.sampled_from(sorted(DTYPES)).flatmap(
-        lambda name: npst.arrays(DTYPES[name], npst.array_shapes(min_dims=0, max_side=3, min_side=0))
+        lambda name: npst.arrays(
+            DTYPES[name], npst.array_shapes(min_dims=0, max_side=3, min_side=0)
+        )
     )
     plain = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
     value = data.draw(
@@ -84,8 +83,10 @@ def test_nested_values_come_back_equal_in_every_format(tmp_path_factory, data, f
             st.text(max_size=3),
             st.recursive(
                 plain | arrays,
-                lambda inner: st.lists(inner, max_size=3)
-                | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+                lambda inner: (
+                    st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+                ),
                 max_leaves=8,
             ),
             max_size=4,
@@ -139,7 +140,9 @@ def test_everything_a_model_may_say_about_its_fields_counts(tmp_path):
         pair=(1, 2.0),
     )
     for form, compression in FORMS:
-        found = decode(text(made, form, directory=tmp_path, compression=compression), directory=tmp_path)
+        found = decode(
+            text(made, form, directory=tmp_path, compression=compression), directory=tmp_path
+        )
         same(
             found,
             {
@@ -231,14 +234,17 @@ def test_forwarding_reads_nothing(tmp_path):
 
 def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     (tmp_path / "a.bin").touch()
-    os.truncate(tmp_path / "a.bin", 8 * 1_000_000)
+    os.truncate(tmp_path / "a.bin", 8 * 200_000)
     many = Trajectory.from_refs(
-        [BinrefArray.from_file("a.bin", (1,), "float64", offset=8 * n, output_path=tmp_path) for n in (0, 1)]
+        [
+            BinrefArray.from_file("a.bin", (1,), "float64", offset=8 * n, output_path=tmp_path)
+            for n in (0, 1)
+        ]
     )
     many = Trajectory(
         type(many.stored)(
             many.stored.root,
-            (many.segments[0].__class__("a.bin", 0, 1_000_000, 8),),
+            (many.segments[0].__class__("a.bin", 0, 200_000, 8),),
             many.stored.inner,
             many.stored.dtype,
         )
@@ -247,7 +253,7 @@ def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     total = sum(map(len, encode({"x": many}, "json+binref", directory=tmp_path)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert total > 100_000_000
+    assert total > 20_000_000
     assert peak < 8_000_000
 
 
@@ -263,7 +269,10 @@ def test_scattered_and_reversed_references_keep_their_places(tmp_path):
         ([refs[0]] * 3, [order[0]] * 3),
     ):
         body = text({"x": value}, "json+binref", directory=tmp_path)
-        for found in (decode(body, directory=tmp_path), decode(body, directory=tmp_path, lazy=True)):
+        for found in (
+            decode(body, directory=tmp_path),
+            decode(body, directory=tmp_path, lazy=True),
+        ):
             assert [float(np.asarray(each)[0]) for each in found["x"]] == list(expected)
         with pytest.warns(RuntimeWarning):
             found = decode(text({"x": value}))
@@ -281,7 +290,9 @@ def test_an_array_outside_the_output_path_is_copied_once_with_a_warning(tmp_path
     big = BinrefArray.write(np.arange(1 << 17, dtype=float), output_path=outside)
     many = snapshots(outside, compression="lz4")
     with pytest.warns(RuntimeWarning, match=r"1\.0 MiB .* copied") as caught:
-        body = text({"a": big, "b": [big, big], "c": many}, "json+binref", directory=run, prefix="run_1/")
+        body = text(
+            {"a": big, "b": [big, big], "c": many}, "json+binref", directory=run, prefix="run_1/"
+        )
     assert len(caught) == 1
     assert sum(entry.stat().st_size for entry in run.iterdir()) < (1 << 20) + 10_000
     back = decode(body, directory=tmp_path / "out")
@@ -311,7 +322,9 @@ def test_a_shared_file_of_the_output_path_is_forwarded_as_it_is(tmp_path):
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_arrays_on_disk_are_inlined_with_one_warning(tmp_path, form, compression):
     many = snapshots(tmp_path, shape=(100, 100), compression=compression)
-    one = BinrefArray.write(np.arange(700_000.0).reshape(70, 100, 100), output_path=tmp_path, compression=compression)
+    one = BinrefArray.write(
+        np.arange(700_000.0).reshape(70, 100, 100), output_path=tmp_path, compression=compression
+    )
     value = {"many": many, "list": [*many, np.zeros((100, 100)), one], "one": one}
     with pytest.warns(RuntimeWarning, match=r"11\.4 MiB .*json\+binref") as caught:
         body = text(value, form[0], compression=form[1])
@@ -359,85 +372,6 @@ def test_missing_or_short_buffers_are_found_before_the_first_piece(tmp_path, for
             encode({"x": value}, form)
 
 
-# ---------------------------------------------------------------- decoding
-
-
-def reference(buffer, shape=(2,), dtype="float64", **more):
-    data = {"buffer": buffer, "encoding": "binref", **more}
-    return {"object_type": "array", "shape": list(shape), "dtype": dtype, "data": data}
-
-
-def dumped(value):
-    return orjson.dumps({"x": value})
-
-
-# R14
-@pytest.mark.parametrize("lazy", [True, False])
-@pytest.mark.parametrize("several", [1, 3])
-@pytest.mark.parametrize("buffer", ["../x.bin:0", "/tmp/x.bin:0", "link/x.bin:0", "../out2/x.bin:0"])
-def test_a_reply_cannot_point_outside_the_output_path(tmp_path, buffer, lazy, several):
-    out = tmp_path / "out"
-    for folder in (out, tmp_path / "out2", tmp_path / "other"):
-        folder.mkdir()
-        (folder / "x.bin").write_bytes(bytes(16))
-    (tmp_path / "x.bin").write_bytes(bytes(16))
-    (out / "link").symlink_to(tmp_path / "other")
-    value = [reference(buffer)] * several if several > 1 else reference(buffer)
-    with pytest.raises(InvalidReferenceError, match=r"^x"):
-        decode(dumped(value), directory=out, lazy=lazy)
-
-
-def test_a_path_that_stays_inside_is_followed(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "base").symlink_to(tmp_path / "real")
-    np.ones(2).tofile(tmp_path / "real" / "b.bin")
-    for lazy in (True, False):
-        found = decode(dumped(reference("a/../b.bin:0")), directory=tmp_path / "base", lazy=lazy)
-        np.testing.assert_array_equal(np.asarray(found["x"]), [1, 1])
-
-
-def test_references_without_a_folder_are_an_error_that_says_what_to_pass():
-    with pytest.raises(NoOutputPathError, match=r"x refers to .* pass output_path="):
-        decode(dumped(reference("a.bin:0")))
-
-
-def test_a_bare_path_is_read_as_offset_zero_in_any_company(tmp_path):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    refs = [reference("a.bin"), reference("a.bin:16"), reference("a.bin:32")]
-    found = decode(dumped(refs), directory=tmp_path, lazy=True)["x"]
-    assert isinstance(found, Trajectory)
-    np.testing.assert_array_equal(found.load(), [[0, 1], [2, 3], [4, 5]])
-
-
-def test_a_ragged_list_stays_a_list(tmp_path):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    for odd in (
-        reference("a.bin:0", (3,)),
-        reference("a.bin:0", (2,), "int8"),
-        {"n": 1},
-        3,
-        None,
-        {"object_type": "array", "shape": [1], "dtype": "int8", "data": {"buffer": [1], "encoding": "json"}},
-    ):
-        found = decode(dumped([reference("a.bin:0"), odd]), directory=tmp_path, lazy=True)["x"]
-        assert isinstance(found, list)
-        assert isinstance(found[0], BinrefArray)
-
-
-@pytest.mark.parametrize(
-    "odd", [reference("a.bin:-8"), reference("a.bin:1:2:3"), reference("a.bin:0", (-1,)), reference(5)]
-)
-def test_a_malformed_reference_in_a_list_is_named_by_its_place(tmp_path, odd):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    with pytest.raises(InvalidReferenceError, match=r"x\.\[1\]"):
-        decode(dumped([reference("a.bin:0"), odd]), directory=tmp_path, lazy=True)
-
-
-def test_a_reply_that_is_no_json_is_an_error():
-    with pytest.raises(PayloadError, match="not valid JSON"):
-        decode(b'{"x": NaN}')
-
-
 # R61
 @pytest.mark.parametrize(("form", "compression"), FORMS)
 def test_decoded_arrays_are_writable_and_nobody_elses(tmp_path, form, compression):
@@ -450,24 +384,18 @@ def test_decoded_arrays_are_writable_and_nobody_elses(tmp_path, form, compressio
     same(second, value)
 
 
-def test_a_lazy_reply_keeps_its_owner(tmp_path):
-    owner = object()
-    many = snapshots(tmp_path)
-    body = text({"many": many, "one": many[0]}, "json+binref", directory=tmp_path)
-    found = decode(body, directory=tmp_path, lazy=True, owner=owner)
-    assert found["many"].owner is owner
-    assert found["many"][0].layout.owner is owner
-    assert found["one"].layout.owner is owner
-
-
 # R41
 def test_offsets_beyond_four_gigabytes_are_exact(tmp_path):
     place = 2**32 + 8
     with (tmp_path / "a.bin").open("wb") as file:
         file.seek(place)
         file.write(np.float64(2.5).tobytes())
-    far = BinrefArray.from_file("a.bin", (), "float64", offset=np.int64(place), output_path=tmp_path)
-    whole = BinrefArray.from_file("a.bin", ((place - 8) // 8,), "float64", offset=np.uint32(16), output_path=tmp_path)
+    far = BinrefArray.from_file(
+        "a.bin", (), "float64", offset=np.int64(place), output_path=tmp_path
+    )
+    whole = BinrefArray.from_file(
+        "a.bin", ((place - 8) // 8,), "float64", offset=np.uint32(16), output_path=tmp_path
+    )
     body = text({"far": far, "whole": whole, "list": [far, far]}, "json+binref", directory=tmp_path)
     found = decode(body, directory=tmp_path, lazy=True)
     assert float(found["far"]) == 2.5

@@ -140,9 +140,7 @@ WIDER = {"int8": "int64", "int32": "float64", "float32": "float64"}
 
 
 @pytest.mark.parametrize("form", ["list", "json", "base64", "numpy"])
-@pytest.mark.parametrize(
-    ("dtype", "value"), [("int8", 300), ("int32", 1.5), ("float32", 1e40)]
-)
+@pytest.mark.parametrize(("dtype", "value"), [("int8", 300), ("int32", 1.5), ("float32", 1e40)])
 def test_a_value_that_does_not_fit_is_an_error_that_names_it(form, dtype, value):
     array = np.array([0, value], WIDER[dtype])
     given_ = {"list": array.tolist(), "numpy": array}.get(form)
@@ -158,7 +156,9 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_it(form, dtype, value)
 @pytest.mark.parametrize("form", ["list", "json", "base64"])
 def test_floats_are_rounded_and_keep_what_is_not_finite(form):
     array = np.array([np.inf, np.nan, 0.1])
-    made = as_input(Array[(None,), Float32], array.tolist() if form == "list" else encoded(array, form))
+    made = as_input(
+        Array[(None,), Float32], array.tolist() if form == "list" else encoded(array, form)
+    )
     np.testing.assert_array_equal(made, array.astype("float32"))
 
 
@@ -201,7 +201,11 @@ def test_a_field_without_axes_holds_a_number(value):
 # R48
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
 def test_zero_length_axes_are_allowed(shape):
-    for value in (np.empty(shape), encoded(np.empty(shape), "json"), encoded(np.empty(shape), "base64")):
+    for value in (
+        np.empty(shape),
+        encoded(np.empty(shape), "json"),
+        encoded(np.empty(shape), "base64"),
+    ):
         assert as_input(Array[(None, None), Float64], value).shape == shape
     assert as_input(Array[(None,), Int32], []).dtype == np.int32
 
@@ -451,7 +455,9 @@ def test_the_json_schema_names_shapes_dtypes_and_encodings():
 
 
 def abstract(annotation, value):
-    return model_of(annotation).model_validate({"x": value}, context=Reading("abstract").context()).x
+    return (
+        model_of(annotation).model_validate({"x": value}, context=Reading("abstract").context()).x
+    )
 
 
 def test_abstract_fields_hold_shape_and_dtype():
@@ -520,5 +526,3 @@ def test_a_strict_type_checker_takes_the_annotations(tmp_path):
         check=False,
     )
     assert checked.returncode == 0, checked.stdout
-
-

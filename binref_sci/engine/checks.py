@@ -292,8 +292,8 @@ class _Check:
 
 
 def _stops(segment: Segment, nbytes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if segment.offsets is not None and segment.sizes is not None:
-        return segment.offsets + segment.sizes
+    if segment.offsets is not None:
+        return segment.offsets + (nbytes if segment.sizes is None else segment.sizes)
     return segment.offset + segment.stride * np.arange(segment.count, dtype=np.int64) + nbytes
 
 
