@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import threading
+import weakref
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +62,7 @@ class Remote:
         self._transport = transport
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
+        self._closer: weakref.finalize[..., Any] | None = None
         self._process = 0
         self._openapi: dict[str, Any] | None = None
 
@@ -116,9 +120,9 @@ class Remote:
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
-            client.close()
+            if self._closer is not None:
+                self._closer()
+            self._client = None
 
     def _http(self) -> httpx.Client:
         with self._lock:
@@ -132,8 +136,10 @@ class Remote:
                     timeout=httpx.Timeout(read, connect=connect),
                     limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS),
                     transport=self._transport,
+                    verify=_certificates(),
                 )
                 self._process = os.getpid()
+                self._closer = weakref.finalize(self, _close, self._client, self._process)
             return self._client
 
     def _request(self, method: str, path: str, **options: Any) -> Callable[[], Any]:
@@ -201,6 +207,17 @@ class Remote:
         raise RemoteError(f"{where} answered {status}: {message}", status)
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust; read once, since that takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
+def _close(client: httpx.Client, process: int) -> None:
+    if os.getpid() == process:  # a forked child leaves its parent's connections alone
+        client.close()
+
+
 def normal_url(url: str) -> str:
     """Return an address as it is put before the name of an endpoint.
 
@@ -258,9 +275,11 @@ def _entries(detail: Any) -> list[dict[str, Any]]:
     for each in detail if isinstance(detail, list) else [detail]:
         found: Mapping[str, Any] = each if isinstance(each, Mapping) else {"msg": str(each)}
         loc = found.get("loc", [])
+        loc = list(loc) if isinstance(loc, list) else [loc]
         made.append(
             {
-                "loc": list(loc) if isinstance(loc, list) else [loc],
+                # Which part of the request it was is HTTP's business, not the caller's.
+                "loc": loc[1:] if loc[:1] == ["body"] else loc,
                 "msg": str(found.get("msg", found)),
                 "type": str(found.get("type", "payload")),
             }
