@@ -2,5 +2,6 @@
 
 from binref_sci.engine.dataset import open_dataset
 from binref_sci.engine.references import open_references
+from binref_sci.engine.saving import to_binref
 
-__all__ = ["open_dataset", "open_references"]
+__all__ = ["open_dataset", "open_references", "to_binref"]

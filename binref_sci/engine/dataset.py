@@ -16,7 +16,9 @@ from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.lending import Lenders, Lent, along
+from binref_sci.engine.manifest import manifest_of
 from binref_sci.engine.results import Leaf, read_results
+from binref_sci.engine.saved import all_variables, open_saved, saved_variable
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.variables import Coordinate, Data, Made, labelled, to_variable
 from binref_sci.errors import JournalError
@@ -88,6 +90,11 @@ def open_dataset(
     >>> folder.cleanup()
     """
     place = find(source)
+    manifest = manifest_of(place.run, place.directory)
+    if manifest is not None:
+        saved = open_saved(manifest, place.directory, chunks=chunks)
+        saved.encoding = {"source": place.path, "binref_state": "complete"}
+        return saved
     made, attrs, state = variables(place)
     ds = _assembled(made, chunks)
     ds.attrs = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None} | attrs
@@ -107,6 +114,9 @@ def variables(
     ragged
         Give what does not fit into one variable in parts, instead of refusing it.
     """
+    manifest = manifest_of(place.run, place.directory)
+    if manifest is not None:
+        return all_variables(manifest, place.directory), {}, "complete"
     heads = journals.heads(place.journals)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
@@ -204,6 +214,8 @@ def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Ma
     first = group[0]
     data: Data
     times: NDArray[Any] | None
+    if first.header.form is not None:
+        return saved_variable(name, first)
     if first.header.block is None:
         trajectory = Trajectory.from_journal(first)
         data, times, labels = trajectory, trajectory.times, trajectory.labels

@@ -19,6 +19,7 @@ from xarray.core import indexing
 from binref_sci import lazy
 from binref_sci.array import BinrefArray
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.text import TextArray
 from binref_sci.errors import (
     BinrefError,
     BufferNotFoundError,
@@ -30,7 +31,8 @@ from binref_sci.labels import Labels
 from binref_sci.trajectory import Trajectory
 
 Coordinate = tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]
-Data = Trajectory | BinrefArray | BlockArray | NDArray[Any]
+Lazy = Trajectory | BinrefArray | BlockArray | TextArray
+Data = Lazy | NDArray[Any]
 
 _STORAGE_ERRORS = (
     BufferNotFoundError,
@@ -130,7 +132,7 @@ def _complain(what: str) -> None:
 class NamedArray:
     """A lazy array that knows which variable it is, so that a failed read can tell."""
 
-    def __init__(self, name: str, array: Trajectory | BinrefArray | BlockArray) -> None:
+    def __init__(self, name: str, array: Lazy) -> None:
         self._name = name
         self._array = array
         self.shape: tuple[int, ...] = array.shape
@@ -195,7 +197,7 @@ def to_variable(made: Made, chunks: Any) -> xr.Variable:
     return xr.Variable(made.dims, lazy_data, made.attrs, encoding)
 
 
-def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
+def preferred_chunks(data: Lazy) -> tuple[tuple[int, ...], ...]:
     """Return chunks that follow how the data lies."""
     snapshot = math.prod(data.shape[1:]) * data.dtype.itemsize
     if data.shape and data.shape[0] // max(lazy.CHUNK_BYTES // max(snapshot, 1), 1) > _MANY_CHUNKS:
