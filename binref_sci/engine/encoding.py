@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -153,6 +154,9 @@ def encode(
         codecs[str(name)] = checked_compression(settings.pop("compression", None))
         if like is not None and name in like:
             settings = {k: v for k, v in like[str(name)].encoding.items() if k in _CF}
+            _check_cast(str(name), variable, like[str(name)])
+        if text_kind(variable) is not None:
+            settings.pop("dtype", None)  # xarray would cut text to the width it once had
         variable.encoding = settings
     variables, attrs = xr.conventions.encode_dataset_coordinates(_without_spaces(prepared))
     variables, attrs = xr.conventions.cf_encoder(variables, attrs)
@@ -165,6 +169,17 @@ def encode(
         except UnsupportedDTypeError as error:
             raise type(error)(_named(str(name), error)) from error
     return Encoded(parts, dict(attrs), tuple(sorted(map(str, ds.coords))))
+
+
+def _check_cast(name: str, new: xr.Variable, old: xr.Variable) -> None:
+    """Refuse data that would lose digits when it is stored as what is there."""
+    numbers = new.dtype.kind in "biufc" and old.dtype.kind in "biufc"
+    if numbers and "scale_factor" not in old.encoding and "add_offset" not in old.encoding:
+        if not np.can_cast(new.dtype, old.dtype, "safe"):
+            raise WriterError(
+                f"variable {name!r} was saved with dtype {old.dtype.name}, the new data has "
+                f"{new.dtype.name}; convert it with .astype({old.dtype.name!r})"
+            )
 
 
 def _without_spaces(ds: xr.Dataset) -> xr.Dataset:
@@ -233,8 +248,8 @@ def check_same(name: str, before: xr.Variable, after: Part) -> None:
         )
     if kind is None and before.dtype != after.dtype:
         raise WriterError(
-            f"variable {name!r} was saved with dtype {before.dtype.name}, the new data has "
-            f"{after.dtype.name}; convert it with .astype({before.dtype.name!r})"
+            f"variable {name!r} was saved as {before.dtype.name}, the new data is encoded as "
+            f"{after.dtype.name}"
         )
     if before.dims != after.dims:
         raise WriterError(
@@ -243,6 +258,8 @@ def check_same(name: str, before: xr.Variable, after: Part) -> None:
         )
     for key in (*_UNIT_KEYS, *_VALUE_KEYS):
         old, new = before.attrs.get(key), after.attrs.get(key)
+        if key == "units":
+            old, new = _reference(old), _reference(new)
         same = old is new or np.array_equal(
             np.asarray(old), np.asarray(new), equal_nan=key in _VALUE_KEYS and _is_float(old, new)
         )
@@ -252,6 +269,13 @@ def check_same(name: str, before: xr.Variable, after: Part) -> None:
                 f"variable {name!r} was saved with {key} {old!r}, the new data needs {new!r}, "
                 "and would be misread; save it again as a whole with encoding that fits both"
             )
+
+
+def _reference(units: Any) -> Any:
+    """Return time units as xarray rewrites them: midnight is left out."""
+    if not isinstance(units, str) or " since " not in units:
+        return units
+    return re.sub(r"[ T]00:00(:00(\.0*)?)?(Z|\+00:?00)?$", "", units.strip())
 
 
 def _is_float(*values: Any) -> bool:

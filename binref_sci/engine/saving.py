@@ -190,12 +190,16 @@ class _Before:
     def journal(self, name: str) -> Journal:
         return read_journal(Path(self.directory, self.group.variables[name]))
 
+    def continues(self, name: str, dims: tuple[Any, ...], append_dim: str | None) -> bool:
+        """Tell whether new data of these dims is added to a variable; an empty one is replaced."""
+        return append_dim in dims and name in self.raw and self.raw[name].sizes.get(append_dim) != 0
+
     @property
     def widths(self) -> dict[str, int]:
         return {
             name: one.data.codes.shape[-1]
             for name, one in self.made.items()
-            if isinstance(one.data, TextArray)
+            if isinstance(one.data, TextArray) and one.data.size
         }
 
 
@@ -262,7 +266,7 @@ class _Saving:
         coords = set() if old is None else set(old.group.coords) - set(new.parts)
         for name, part in new.parts.items():
             part = _rechunked(part)
-            if old is not None and append_dim in part.dims and name in variables:
+            if old is not None and old.continues(name, part.dims, append_dim):
                 variables[name], target = self._job.extend(part, old.journal(name))
             else:
                 variables[name], target = self._job.begin(path, part, run)
@@ -279,6 +283,9 @@ class _Saving:
             for dim, length in zip(dims, shape, strict=True):
                 known, other = lengths.setdefault(dim, (length, name))
                 if known != length:
+                    # The variable that is left out is the one to be named.
+                    if name in new.parts and other not in new.parts:
+                        name, other, length, known = other, name, known, length
                     raise WriterError(
                         f"dimension {dim!r} of {path!r} would have length {length} in variable "
                         f"{name!r} and {known} in {other!r}; save all variables along it together"
@@ -400,7 +407,11 @@ def _store(work: Sequence[tuple[Any, Any, Any]], *, compute: bool) -> tuple[Any,
 def _like(old: _Before, append_dim: str | None) -> dict[str, xr.Variable]:
     """Return the variables that will be continued, as they open."""
     opened = decoded(old.raw, old.group).variables
-    return {str(name): one for name, one in opened.items() if append_dim in one.dims}
+    return {
+        str(name): one
+        for name, one in opened.items()
+        if old.continues(str(name), one.dims, append_dim)
+    }
 
 
 def _shapes(
@@ -410,7 +421,7 @@ def _shapes(
     made = []
     for name, part in new.parts.items():
         shape = part.shape
-        if old is not None and append_dim in part.dims and name in old.raw:
+        if old is not None and old.continues(name, part.dims, append_dim):
             before = old.raw[name]
             check_same(name, before, part)
             if part.dims[0] != append_dim:
