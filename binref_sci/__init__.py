@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
-    from binref_sci.engine import open_dataset, open_references, to_binref
+    from binref_sci.engine import open_dataset, open_datatree, open_references, to_binref
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -26,6 +26,7 @@ __all__ = [
     "Tesseract",
     "Trajectory",
     "open_dataset",
+    "open_datatree",
     "open_references",
     "output_path",
     "to_binref",
@@ -37,6 +38,7 @@ _HOME = {
     "Tesseract": "client",
     "Trajectory": "trajectory",
     "open_dataset": "engine",
+    "open_datatree": "engine",
     "open_references": "engine",
     "output_path": "call",
     "to_binref": "engine",

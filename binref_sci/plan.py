@@ -109,6 +109,11 @@ class Stored:
         return int(self.starts[-1])
 
     @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of one snapshot, once decoded."""
+        return nbytes_of(self.inner, self.dtype)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """``(n, *inner)``."""
         return (len(self), *self.inner)
@@ -145,6 +150,32 @@ class Stored:
             If the bytes are not there.
         """
         return self._read(resolve(key, self.shape), key)
+
+    def read_outer(self, key: tuple[Any, ...]) -> Any:
+        """Return the outer product of one integer, slice or 1-D integer array an axis.
+
+        Raises
+        ------
+        IndexError, TruncatedBufferError, BufferNotFoundError, CorruptBufferError
+            As `read`.
+        """
+        return self._read(resolve_outer(key, self.shape), ...)
+
+    def read_vectorized(self, key: tuple[Any, ...]) -> Any:
+        """Return what `read` does, the common axes of index arrays always first.
+
+        An integer at axis 0 is no index array here: it chooses the snapshot.
+
+        Raises
+        ------
+        IndexError, TruncatedBufferError, BufferNotFoundError, CorruptBufferError
+            As `read`.
+        """
+        if key and isinstance(key[0], int):
+            selection = resolve(key[1:], self.inner).inside(key[0])
+        else:
+            selection = resolve(key, self.shape)
+        return self._read(replace(selection, order=None), ...)
 
     def read_snapshot(self, index: int, key: Any) -> Any:
         """Return the selected elements of one snapshot; `key` indexes ``inner``.
@@ -429,6 +460,45 @@ def resolve(key: Any, shape: tuple[int, ...]) -> Selection:
     return _resolve_advanced(parts, shape)
 
 
+def resolve_outer(key: tuple[Any, ...], shape: tuple[int, ...]) -> Selection:
+    """Turn one integer, slice or 1-D array an axis into what to read along each.
+
+    Raises
+    ------
+    IndexError
+        If the key does not fit `shape`.
+    """
+    if len(key) != len(shape):
+        raise IndexError(f"{len(key)} indices for {len(shape)} axes")
+    axes: list[Grid | _Picks] = []
+    final: list[int] = []
+    for axis, (part, length) in enumerate(zip(key, shape, strict=True)):
+        if isinstance(part, np.ndarray) and part.dtype == np.bool_:
+            part = np.flatnonzero(part)
+        if isinstance(part, np.ndarray) and part.ndim:
+            axes.append(_even(_checked_positions(part.astype(np.intp), length, axis)))
+            final.append(part.size)
+            continue
+        grid = _grid(part if isinstance(part, slice) else int(part), length, axis)
+        axes.append(grid)
+        if isinstance(part, slice):
+            final.append(grid.count)
+    read = tuple(a.count if isinstance(a, Grid) else len(a.positions) for a in axes)
+    return Selection(axes, None, read, tuple(final), None)
+
+
+def _even(positions: NDArray[np.intp]) -> Grid | _Picks:
+    """Return evenly spaced positions as a grid."""
+    if len(positions) == 1:
+        return Grid(int(positions[0]), 1, 1)
+    if len(positions):
+        steps = np.diff(positions)
+        step = int(steps[0])
+        if step and (steps == step).all():
+            return Grid(int(positions[0]), step, len(positions))
+    return _Picks(positions)
+
+
 def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return one int, slice, integer array or None (a new axis) an entry."""
     entries = list(key) if isinstance(key, tuple) else [key]
@@ -540,7 +610,7 @@ def _resolve_advanced(parts: list[Any], shape: tuple[int, ...]) -> Selection:
         order = (*moved, *range(lead), *range(lead + before, len(final)))
     if len(index_arrays) == 1:
         ((picked, positions),) = index_arrays.items()
-        axes[picked] = _Picks(np.broadcast_to(positions, common).reshape(-1))
+        axes[picked] = _even(np.broadcast_to(positions, common).reshape(-1))
         read = tuple(a.count if isinstance(a, Grid) else len(a.positions) for a in axes)
         return Selection(axes, None, read, final, order, picked)
     points = {

@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import posixpath
 import stat
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
@@ -311,3 +313,22 @@ def write_atomically(
         raise
     if sync:
         sync_directory(path.parent)
+
+
+def map_buffer(
+    root: str | os.PathLike[str], relative: str, offset: int, nbytes: int
+) -> NDArray[np.uint8]:
+    """Map bytes of a buffer into memory, privately: writing to them changes no file.
+
+    Raises
+    ------
+    BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+        As for reading.
+    """
+    with open_buffer(root, relative) as buffer:
+        require(buffer, offset, nbytes)
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(
+            buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start
+        )
+    return np.frombuffer(mapped, np.uint8, nbytes, offset - start)

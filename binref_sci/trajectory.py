@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import os
@@ -288,26 +289,25 @@ class Trajectory:
 
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
-        columns = [
-            (
-                segment.path,
-                segment.offset,
-                segment.count,
-                segment.stride,
-                None if segment.offsets is None else segment.offsets.tobytes(),
-            )
-            for segment in stored.segments
-        ]
-        paths = dict.fromkeys(segment.path for segment in stored.segments)
-        files = [tuple(identity(stored.root, path)) for path in paths]
+        digest = hashlib.blake2b(digest_size=16)
+        files: dict[str, tuple[int, ...]] = {}
+        for segment in stored.segments:
+            path = segment.path
+            if path not in files:
+                files[path] = tuple(identity(stored.root, path))
+            place = (path, segment.offset, segment.count, segment.stride)
+            digest.update(repr(place).encode())
+            if segment.offsets is not None:
+                digest.update(segment.offsets.tobytes())
+        digest.update(repr(files).encode())
+        # One text, not a list a segment: dask would look at each of their items.
         return (
             "Trajectory",
             stored.root,
             stored.inner,
             stored.dtype.name,
             stored.compression,
-            columns,
-            files,
+            digest.hexdigest(),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

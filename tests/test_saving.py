@@ -16,7 +16,6 @@ import binref_sci as brs
 from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
 from binref_sci.engine.manifest import read_manifest
-from binref_sci.engine.saved import open_saved
 from binref_sci.errors import (
     DatasetExistsError,
     FormatError,
@@ -113,11 +112,14 @@ def test_a_tree_is_saved_in_one_folder(tmp_path):
     manifest = read_manifest(tmp_path / "t")
     assert set(manifest.groups) == {"/", "/a", "/a/b"}
     for path in manifest.groups:
-        back = open_saved(manifest, str(tmp_path / "t"), chunks=None, group=path)
+        back = brs.open_dataset(tmp_path / "t", group=path)
         xr.testing.assert_identical(back.load(), tree[path].to_dataset(inherit=False))
+    xr.testing.assert_identical(brs.open_datatree(tmp_path / "t").load(), tree)
+    below = xr.open_datatree(tmp_path / "t", engine=brs.engine.BinrefBackendEntrypoint, group="a")
+    assert set(below.children) == {"b"}
     assert check(tmp_path / "t").problems == []
     with pytest.raises(FormatError, match=r"/a/b"):
-        open_saved(manifest, str(tmp_path / "t"), chunks=None, group="/c")
+        brs.open_dataset(tmp_path / "t", group="/c")
 
 
 names = st.sampled_from(["u", "v", "w", "long name", "a/b", "../evil", "ü"])

@@ -14,9 +14,10 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
+from binref_sci.engine.indexing import LazyData
 from binref_sci.engine.source import find
 from binref_sci.engine.text import TextArray
-from binref_sci.engine.variables import Data, Lazy, Made, preferred_chunks
+from binref_sci.engine.variables import Data, Made, preferred_chunks
 from binref_sci.journal import Journal
 from binref_sci.trajectory import Trajectory
 
@@ -171,7 +172,7 @@ def _variable(made: Made) -> VariableFacts:
     )
 
 
-def _largest(data: Lazy) -> tuple[int, ...]:
+def _largest(data: LazyData) -> tuple[int, ...]:
     return tuple(max(lengths) for lengths in preferred_chunks(data))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from binref_sci.engine.manifest import ROOT, Group, Manifest
 from binref_sci.engine.text import TextArray
-from binref_sci.engine.variables import Data, Made, to_variable
+from binref_sci.engine.variables import Data, Made
 from binref_sci.errors import BufferNotFoundError, FormatError
 from binref_sci.journal import Journal, read_journal
 from binref_sci.trajectory import Trajectory
@@ -30,21 +30,21 @@ def saved_variable(name: str, journal: Journal) -> Made:
     return Made(name, data, labels.dims or (), {}, dict(labels.attrs))
 
 
-def saved_group(manifest: Manifest, path: str, directory: str) -> Group:
-    """Return one group of a saved tree.
+def saved_group(manifest: Manifest, path: str | None, directory: str) -> tuple[str, Group]:
+    """Return one group of a saved tree, and its path.
 
     Raises
     ------
     FormatError
         If there is none of this name; lists the others.
     """
-    wanted = "/" + path.strip("/")
+    wanted = "/" + (path or "").strip("/")
     group = manifest.groups.get(wanted)
     if group is None:
         raise FormatError(
-            f"{directory!r} has no group {path!r}; it has {', '.join(sorted(manifest.groups))}"
+            f"{directory!r} has no group {path!r}; its groups are {sorted(manifest.groups)}"
         )
-    return group
+    return wanted, group
 
 
 def saved_variables(group: Group, directory: str) -> list[Made]:
@@ -66,19 +66,11 @@ def saved_variables(group: Group, directory: str) -> list[Made]:
 
 def all_variables(manifest: Manifest, directory: str) -> list[Made]:
     """Return the variables of all groups; those below the root are called by their path."""
-    made = []
-    for path, group in manifest.groups.items():
-        for one in saved_variables(group, directory):
-            one.name = one.name if path == ROOT else f"{path.lstrip('/')}/{one.name}"
-            made.append(one)
-    return made
-
-
-def open_saved(manifest: Manifest, directory: str, *, chunks: Any, group: str = ROOT) -> xr.Dataset:
-    """Return a group as a Dataset, decoded by CF as xarray does it."""
-    found = saved_group(manifest, group, directory)
-    raw = {one.name: to_variable(one, chunks) for one in saved_variables(found, directory)}
-    return decoded(raw, found)
+    return [
+        one if path == ROOT else replace(one, name=f"{path.lstrip('/')}/{one.name}")
+        for path, group in manifest.groups.items()
+        for one in saved_variables(group, directory)
+    ]
 
 
 def decoded(raw: Mapping[str, xr.Variable], group: Group) -> xr.Dataset:

@@ -185,7 +185,7 @@ class _Before:
 
     def __post_init__(self) -> None:
         self.made = {one.name: one for one in saved_variables(self.group, self.directory)}
-        self.raw = {name: to_variable(one, None) for name, one in self.made.items()}
+        self.raw = {name: to_variable(one) for name, one in self.made.items()}
 
     def journal(self, name: str) -> Journal:
         return read_journal(Path(self.directory, self.group.variables[name]))
