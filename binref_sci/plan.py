@@ -46,10 +46,11 @@ class Segment:
         Number of snapshots.
     stride
         Bytes from one snapshot to the next; negative in a reversed trajectory.
-    offsets, sizes
-        Byte offset and size in the buffer of each snapshot, int64, shape ``(count,)``;
-        given where snapshots are compressed or scattered: `offset` and `stride` then
-        say nothing.
+    offsets
+        Byte offset of each snapshot, int64, shape ``(count,)``; given where snapshots are
+        compressed or scattered: `offset` and `stride` then say nothing.
+    sizes
+        Compressed size of each, int64, shape ``(count,)``; given if they are compressed.
     """
 
     path: str
@@ -61,15 +62,16 @@ class Segment:
 
     def cut(self, start: int, step: int, count: int) -> Segment:
         """Return every `step`-th snapshot from `start` on, `count` of them."""
-        if self.offsets is not None and self.sizes is not None:
+        if self.offsets is not None:
             places = start + step * np.arange(count)
-            return Segment(self.path, 0, count, 0, self.offsets[places], self.sizes[places])
+            sizes = None if self.sizes is None else self.sizes[places]
+            return Segment(self.path, 0, count, 0, self.offsets[places], sizes)
         return Segment(self.path, self.offset + start * self.stride, count, self.stride * step)
 
     def place(self, index: int) -> tuple[int, int | None]:
         """Return offset and compressed size of one snapshot."""
-        if self.offsets is not None and self.sizes is not None:
-            return int(self.offsets[index]), int(self.sizes[index])
+        if self.offsets is not None:
+            return int(self.offsets[index]), None if self.sizes is None else int(self.sizes[index])
         return self.offset + index * self.stride, None
 
 
