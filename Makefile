@@ -12,12 +12,12 @@ bin     := $(VENV)/bin
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help test lint demo docs bench format clean
+.PHONY: help test test-lowest lint demo docs bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 test: lint  ## checks and tests; BINREF_SCI_FULL=1 adds the long ones and forbids skips
 	$(bin)/python -m pytest -n $(WORKERS) --maxprocesses 4
@@ -27,6 +27,13 @@ lint: $(VENV)/installed-dev
 	$(bin)/ruff format --check
 	$(bin)/mypy
 	$(bin)/lint-imports
+
+test-lowest: $(VENV)/installed-dev  ## the tests with the oldest versions that pyproject.toml admits
+	$(bin)/uv pip compile -q --resolution lowest-direct pyproject.toml --all-extras \
+		--python $(bin)/python --no-header --no-annotate -o $(VENV)/lowest.txt
+	$(bin)/python -m venv --clear $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install -q -c $(VENV)/lowest.txt -e ".[dev,remote]"
+	$(VENV)-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 4
 
 demo: $(VENV)/installed  ## a solver streams 500 MB through a server, a client opens it lazily
 	$(bin)/binref-sci demo
@@ -43,7 +50,7 @@ format: $(VENV)/installed-dev  ## put the code into its standard form
 	$(bin)/ruff format
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are renewed when pyproject.toml changes. What runs needs less than what tests.

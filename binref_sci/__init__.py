@@ -13,17 +13,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
+    from binref_sci.client import Tesseract
+    from binref_sci.engine import open_dataset, open_references
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
 __version__ = "0.1.0"
 
-__all__ = ["BinrefArray", "BinrefWriter", "Trajectory", "output_path"]
+__all__ = [
+    "BinrefArray",
+    "BinrefWriter",
+    "Tesseract",
+    "Trajectory",
+    "open_dataset",
+    "open_references",
+    "output_path",
+]
 
 _HOME = {
     "BinrefArray": "array",
     "BinrefWriter": "writer",
+    "Tesseract": "client",
     "Trajectory": "trajectory",
+    "open_dataset": "engine",
+    "open_references": "engine",
     "output_path": "call",
 }
 

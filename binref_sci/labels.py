@@ -91,7 +91,10 @@ class Labels:
             return NotImplemented
         return self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]  # holds arrays
+    def __hash__(self) -> int:
+        # Of the names alone: what they stand for may be arrays. `Annotated[..., labels] | None`
+        # needs a hash.
+        return hash((self.dims, frozenset(self.coords), frozenset(self.attrs)))
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that plain JSON can hold."""

@@ -46,11 +46,10 @@ class Segment:
         Number of snapshots.
     stride
         Bytes from one snapshot to the next; negative in a reversed trajectory.
-    offsets
-        Byte offset of each snapshot, int64, shape ``(count,)``; given where snapshots are
-        compressed or scattered: `offset` and `stride` then say nothing.
-    sizes
-        Compressed size of each, int64, shape ``(count,)``; given if they are compressed.
+    offsets, sizes
+        Byte offset of each snapshot, int64, shape ``(count,)``, where they are scattered,
+        and with it the size of each, where they are compressed. `offset` and `stride` then
+        say nothing.
     """
 
     path: str

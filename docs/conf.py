@@ -21,6 +21,8 @@ html_title = "binref_sci"
 html_static_path = ["_static"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("architecture", "formats", "develop", "changelog")}
+default_role = "py:obj"  # `name` in a docstring is code, and a link where it is one of ours
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -29,10 +31,13 @@ autodoc_typehints_description_target = "documented"
 autosummary_generate = False
 numpydoc_show_class_members = False
 
-# A reference to a name of ours must lead somewhere. Names of other packages cannot be checked:
-# the build reaches no network, so it has none of their inventories.
+# A reference to a public name must lead somewhere. Types of inner modules may stand in a signature,
+# and names of other packages cannot be checked: their inventories are out on the network.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!binref_sci\.).*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!binref_sci\.).*"),
+    ("py:.*", r"binref_sci\.(?!runtime\.|errors\.)[a-z_]+\..*"),
+]
 
 # --- the API pages: one for each public module ----------------------------------------------------
 

@@ -1,0 +1,32 @@
+"""What a solver pays for ``from binref_sci import BinrefWriter``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.harness import Row, interleaved, under
+
+
+def rows() -> Iterator[Row]:
+    """Yield one row, of whole processes."""
+    best = interleaved(
+        {
+            "import numpy": lambda: _run("import numpy"),
+            "binref_sci": lambda: _run("from binref_sci import BinrefWriter"),
+        }
+    )
+    numpy_ms, ours_ms = best["import numpy"] * 1e3, best["binref_sci"] * 1e3
+    yield under(
+        "`from binref_sci import BinrefWriter`, whole process",
+        "ms",
+        ours_ms,
+        bar=numpy_ms + 60,
+        limit=numpy_ms,
+        limit_name="import numpy",
+    )
+
+
+def _run(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True)

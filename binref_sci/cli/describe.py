@@ -1,0 +1,139 @@
+"""What a component takes, told from its schema: the help of ``binref-sci run COMPONENT``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from binref_sci.runtime.component import Component
+
+_SCHEMA_ROOT = "#/components/schemas/"
+# A model that contains itself is told this deep.
+_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Field:
+    """One line of the description."""
+
+    name: str
+    kind: str
+    default: str
+    text: str
+
+
+def describe(component: Component, console: Console) -> None:
+    """Print what each endpoint of `component` takes, and what ``apply`` returns."""
+    openapi = component.openapi()
+    description = openapi.get("info", {}).get("description", "").strip()
+    console.print(f"[bold]{escape(component.name)}[/] {escape(component.version)}")
+    if description:
+        console.print(escape(description))
+    for path, methods in openapi.get("paths", {}).items():
+        operation = methods.get("post")
+        if operation is None:
+            continue
+        endpoint = path.strip("/")
+        console.print(f"\n[bold]{escape(endpoint)}[/] takes")
+        console.print(_table(fields(openapi, _body(operation.get("requestBody", {})))))
+        if endpoint == "apply":
+            console.print("and returns")
+            answer = _body(operation.get("responses", {}).get("200", {}))
+            console.print(_table(fields(openapi, answer)))
+    console.print("\nAn array may be given as nested lists of numbers.")
+    console.print(f"For example: {escape(_example(openapi, component))}", soft_wrap=True)
+
+
+def fields(openapi: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Iterator[Field]:
+    """Yield the fields of an object schema, those of nested objects indented."""
+    resolved = resolve(openapi, schema)
+    required = resolved.get("required", [])
+    for name, raw in resolved.get("properties", {}).items():
+        item = resolve(openapi, raw)
+        if "default" in item:
+            default = orjson.dumps(item["default"]).decode()
+        else:
+            default = "required" if name in required else ""
+        text = " ".join(str(item.get("description", "")).split())
+        yield Field("  " * depth + name, kind_of(openapi, item), default, text)
+        inner = item
+        while inner.get("type") == "array" and isinstance(inner.get("items"), dict):
+            inner = resolve(openapi, inner["items"])
+        if inner.get("type") == "object" and not is_array(inner) and depth < _DEPTH:
+            yield from fields(openapi, inner, depth + 1)
+
+
+def resolve(openapi: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Follow the references of a schema; what stands beside one wins."""
+    seen = set()
+    while (name := schema.get("$ref")) is not None and name not in seen:
+        seen.add(name)
+        target = openapi["components"]["schemas"][name.removeprefix(_SCHEMA_ROOT)]
+        schema = target | {key: value for key, value in schema.items() if key != "$ref"}
+    if len(schema.get("allOf", ())) == 1:
+        return resolve(openapi, schema["allOf"][0]) | schema
+    return schema
+
+
+def is_array(schema: dict[str, Any]) -> bool:
+    """Whether a schema is that of an encoded array; its title says which."""
+    return "array_flags" in schema
+
+
+def kind_of(openapi: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Name the type of a resolved schema in a word or two."""
+    if is_array(schema):
+        return str(schema.get("title", "array"))
+    if alternatives := schema.get("anyOf") or schema.get("oneOf"):
+        kinds = [kind_of(openapi, resolve(openapi, one)) for one in alternatives]
+        return " or ".join(dict.fromkeys(kinds))
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return " | ".join(orjson.dumps(value).decode() for value in values)
+    kind = schema.get("type", "anything")
+    if kind == "array":
+        inner = resolve(openapi, schema.get("items") or {})
+        return f"list of {kind_of(openapi, inner)}"
+    if kind == "object" and isinstance(values := schema.get("additionalProperties"), dict):
+        return f"dict of {kind_of(openapi, resolve(openapi, values))}"
+    return f"{kind}{_bounds(schema)}"
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    words = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    return "".join(f" {sign} {schema[word]}" for word, sign in words.items() if word in schema)
+
+
+def _body(part: dict[str, Any]) -> dict[str, Any]:
+    content = part.get("content", {}).get("application/json", {})
+    schema = content.get("schema", {})
+    return schema if isinstance(schema, dict) else {}
+
+
+def _table(rows: Iterator[Field]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
+    for row in rows:
+        default = row.default if row.default in ("required", "") else f"default {row.default}"
+        table.add_row(
+            f"  [cyan]{escape(row.name)}[/]", escape(row.kind), escape(default), escape(row.text)
+        )
+    return table
+
+
+def _example(openapi: dict[str, Any], component: Component) -> str:
+    body = _body(openapi.get("paths", {}).get("/apply", {}).get("post", {}).get("requestBody", {}))
+    inputs = resolve(openapi, body).get("properties", {}).get("inputs", {})
+    properties = resolve(openapi, inputs).get("properties", {})
+    given = {
+        name: item["default"]
+        for name, raw in properties.items()
+        if "default" in (item := resolve(openapi, raw))
+    }
+    payload = orjson.dumps({"inputs": given}).decode()
+    return f"binref-sci run {component.name} apply --output-path ./output '{payload}'"

@@ -1,0 +1,95 @@
+"""``binref-sci serve``: a component over HTTP."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from binref_sci.server.channel import Facts
+from binref_sci.server.serve import Options, serve
+
+Compression = Literal["none", "lz4"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("serve")(serve_command)
+
+
+def serve_command(
+    component: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMPONENT", help="Folder of the component, or its tesseract_api.py."
+        ),
+    ],
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    output_path: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            help="Folder for run directories (run_<id>). Without it nothing is kept, and "
+            "json+binref is refused.",
+        ),
+    ] = None,
+    input_path: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="Folder that references in requests resolve in."
+        ),
+    ] = None,
+    output_format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="What a client gets that does not say: json, json+base64 or json+binref.",
+        ),
+    ] = "json+base64",
+    compression: Annotated[
+        Compression, typer.Option(help="Compression for a client that does not say.")
+    ] = "none",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that compute, one call each; others wait.")
+    ] = 1,
+    grace: Annotated[
+        int,
+        typer.Option(min=0, help="Seconds that running calls may take when the server is stopped."),
+    ] = 30,
+) -> None:
+    """Serve a component over HTTP until Ctrl-C or SIGTERM.
+
+    POST /apply and its like, GET /health, /openapi.json and /docs. Solvers run in
+    processes of their own: a call that computes, crashes or hangs disturbs no other.
+    """
+    _log_to_stderr()
+    options = Options(
+        host=host,
+        port=port,
+        output_path=output_path,
+        input_path=input_path,
+        output_format=output_format,
+        compression=None if compression == "none" else compression,
+        workers=workers,
+        grace=grace,
+    )
+    serve(component, options, ready=_announce)
+
+
+def _announce(facts: Facts, url: str) -> None:
+    typer.echo(f"binref-sci: serving {facts.name} {facts.version} on {url}", err=True)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("binref_sci").setLevel(logging.INFO)

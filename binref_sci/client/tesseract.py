@@ -1,0 +1,339 @@
+"""`Tesseract`: a component, wherever it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import ModuleType, TracebackType
+from typing import Any, Protocol, Self
+
+import httpx
+from pydantic import BaseModel
+
+from binref_sci.client.inputs import Inputs
+from binref_sci.client.local import Local
+from binref_sci.client.remote import Remote, Timeout
+from binref_sci.client.replies import Reply
+from binref_sci.client.result import Result
+from binref_sci.client.settings import Settings, absolute
+from binref_sci.errors import FormatError, PayloadError
+from binref_sci.runtime.run import checked_run_id
+
+
+class Door(Protocol):
+    """A way to reach a component."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return its OpenAPI document."""
+
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of its outputs by path, as its OpenAPI document has them."""
+
+    def health(self) -> dict[str, Any]:
+        """Return what it says of itself."""
+
+    def call(
+        self,
+        endpoint: str,
+        inputs: Inputs,
+        *,
+        run_id: str | None,
+        output_format: str,
+        compression: str | None,
+    ) -> Reply:
+        """Run an endpoint."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+
+class Tesseract:
+    """A component to call: behind a server, or in this process.
+
+    Made by `Tesseract.from_url` and `Tesseract.from_tesseract_api`, which differ in where
+    the component runs and in nothing else. A context manager; safe from many threads.
+
+    Results are dicts with NumPy arrays, writable and private whatever the encoding was
+    (single numbers of an array field are 0-d arrays). With ``lazy=True`` arrays stay on
+    disk: `BinrefArray` for one, `Trajectory` for a list of equal ones, a list of
+    `BinrefArray` for a ragged one. Nothing is ever deleted, and no file kept open.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("tesseract_api.py").write_text('''
+    ... from pydantic import BaseModel
+    ... from binref_sci.runtime import Array, Float64
+    ...
+    ... class InputSchema(BaseModel):
+    ...     x: Array[(None,), Float64]
+    ...
+    ... class OutputSchema(BaseModel):
+    ...     double: Array[(None,), Float64]
+    ...
+    ... def apply(inputs):
+    ...     return OutputSchema(double=2 * inputs.x)
+    ... ''')
+    >>> with Tesseract.from_tesseract_api("tesseract_api.py") as doubling:
+    ...     doubling.apply({"x": [1, 2, 3]})
+    {'double': array([2., 4., 6.])}
+    """
+
+    _door: Door
+    _settings: Settings
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError(
+            "Tesseract is not constructed directly; use Tesseract.from_url(address) or "
+            "Tesseract.from_tesseract_api(folder, file or module)"
+        )
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        output_path: str | os.PathLike[str] | None = None,
+        input_path: str | os.PathLike[str] | None = None,
+        output_format: str | None = None,
+        compression: str | None = None,
+        lazy: bool = False,
+        timeout: Timeout = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> Self:
+        """Return a component behind a server; no request is sent yet.
+
+        Parameters
+        ----------
+        url
+            Of the server, such as ``http://localhost:8000``.
+        output_path
+            The folder that the server writes to, as it is seen from here; needed where
+            results are references.
+        input_path
+            The folder that the server resolves input references in, as it is seen from
+            here. Arrays on disk below it are referred to; others are read and sent.
+        output_format
+            ``"json"``, ``"json+base64"`` (the default) or ``"json+binref"`` (the default
+            where `lazy` is set).
+        compression
+            ``"lz4"`` to have arrays compressed on the way, and in buffers written for it.
+        lazy
+            Whether results stay on disk.
+        timeout
+            Seconds to wait for a connection and for each sign of life, or a pair of
+            both. A component says nothing while it computes; the default waits.
+        transport
+            An httpx transport, for tests and unusual networks.
+
+        Raises
+        ------
+        FormatError
+            If references are asked for without an `output_path`, or `lazy` results in a
+            format that has none.
+        ValueError
+            If `url` is no address.
+        """
+        settings = _settings(output_path, input_path, output_format, compression, lazy=lazy)
+        door = Remote(url, settings.output_path, settings.input_path, timeout, transport)
+        made = cls._through(door, settings)
+        made._format()
+        return made
+
+    @classmethod
+    def from_tesseract_api(
+        cls,
+        target: str | os.PathLike[str] | ModuleType,
+        *,
+        output_path: str | os.PathLike[str] | None = None,
+        input_path: str | os.PathLike[str] | None = None,
+        output_format: str | None = None,
+        compression: str | None = None,
+        lazy: bool = False,
+    ) -> Self:
+        """Return a component that runs in this process.
+
+        Parameters
+        ----------
+        target
+            The component's folder, its ``tesseract_api.py``, the name of a module, or a
+            module.
+        output_path
+            Folder that a run directory is made in for each call. Without it each call
+            has a scratch folder, which lasts as long as its lazy result.
+        input_path
+            Folder that references in encoded inputs are resolved in.
+        output_format, compression, lazy
+            As in `from_url`. ``"json"`` shows what JSON makes of the numbers; the others
+            bring them unchanged.
+
+        Raises
+        ------
+        PayloadError
+            If there is no such component.
+        ComponentError
+            If it fails to load.
+        FormatError
+            If `lazy` results are asked for in a format that has no references.
+        """
+        settings = _settings(output_path, input_path, output_format, compression, lazy=lazy)
+        return cls._through(Local(target, settings.output_path, settings.input_path), settings)
+
+    @classmethod
+    def _through(cls, door: Door, settings: Settings) -> Self:
+        self = object.__new__(cls)
+        self._door = door
+        self._settings = settings
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close idle connections. Results stay valid."""
+        self._door.close()
+
+    def __repr__(self) -> str:
+        output_format, lazy = self._settings.choose()
+        parts = [output_format, "lazy"] if lazy else [output_format]
+        if self._settings.output_path is not None:
+            parts.append(f"output_path={os.fspath(self._settings.output_path)!r}")
+        return f"<Tesseract {self._door}: {', '.join(parts)}>"
+
+    @property
+    def openapi_schema(self) -> dict[str, Any]:
+        """OpenAPI document of the component."""
+        return self._door.openapi()
+
+    @property
+    def available_endpoints(self) -> list[str]:
+        """Names of the endpoints."""
+        return [path.lstrip("/") for path in self.openapi_schema.get("paths", {})]
+
+    def health(self) -> dict[str, Any]:
+        """Return what the component says of itself, ``{"status": "ok"}`` if it is well."""
+        return self._door.health()
+
+    def apply(
+        self,
+        inputs: Mapping[str, Any] | BaseModel,
+        *,
+        run_id: str | None = None,
+        lazy: bool | None = None,
+    ) -> Any:
+        """Run the component.
+
+        Parameters
+        ----------
+        inputs
+            As its ``InputSchema`` names them: numbers, text, lists, NumPy arrays or what
+            converts to them, arrays on disk, encoded arrays, or an instance of the schema.
+        run_id
+            Name of the run directory, ``run_<run_id>``; default: a new one.
+        lazy
+            Instead of this component's own setting.
+
+        Returns
+        -------
+        Result
+            A dict, as the component's ``OutputSchema`` nests it.
+
+        Raises
+        ------
+        PayloadError
+            If the inputs do not fit the schema; its `errors` name each place.
+        ComponentError
+            If the component fails in this process; the cause is chained.
+        RemoteError
+            If a server answers with an error, such as a component's failure; has its status.
+        RemoteConnectionError
+            If there is no answer, or not all of it.
+        FormatError
+            If the result cannot be had in the format asked for.
+        """
+        output_format, lazy = self._format(lazy=lazy)
+        ready = Inputs(inputs)
+        labels = self._door.labels()  # before the call: no result is lost for them
+        reply = self._door.call(
+            "apply",
+            ready,
+            run_id=_checked(run_id),
+            output_format=output_format,
+            compression=self._settings.compression,
+        )
+        made = reply.decoded(lazy=lazy, labels=labels)
+        return Result(made, folder=reply.folder, labels=labels) if isinstance(made, dict) else made
+
+    def abstract_eval(self, inputs: Mapping[str, Any] | BaseModel) -> Any:
+        """Return shapes and dtypes of the outputs; nothing is computed.
+
+        Parameters
+        ----------
+        inputs
+            As for `apply`, with ``{"shape": ..., "dtype": ...}`` or a `ShapeDType` in
+            place of each array; of real arrays just these are sent.
+
+        Returns
+        -------
+        dict
+            With ``{"shape": ..., "dtype": ...}`` in place of each array.
+
+        Raises
+        ------
+        PayloadError, ComponentError, RemoteError, RemoteConnectionError
+            As `apply`.
+        """
+        reply = self._door.call(
+            "abstract_eval",
+            Inputs(inputs, abstract=True),
+            run_id=None,
+            output_format="json",
+            compression=None,
+        )
+        return reply.read()
+
+    def _format(self, *, lazy: bool | None = None) -> tuple[str, bool]:
+        output_format, lazy = self._settings.choose(lazy=lazy)
+        if (
+            output_format == "json+binref"
+            and self._settings.output_path is None
+            and isinstance(self._door, Remote)
+        ):
+            raise FormatError(
+                f"{'a lazy result' if lazy else 'json+binref'} refers to files that {self._door} "
+                "writes, and this client does not know where they are; pass output_path=, the "
+                "server's output path as it is seen from here"
+            )
+        return output_format, lazy
+
+
+def _settings(
+    output_path: str | os.PathLike[str] | None,
+    input_path: str | os.PathLike[str] | None,
+    output_format: str | None,
+    compression: str | None,
+    *,
+    lazy: bool,
+) -> Settings:
+    return Settings(
+        absolute(output_path), absolute(input_path), output_format, compression, bool(lazy)
+    )
+
+
+def _checked(run_id: str | None) -> str | None:
+    """Return a run id that a server will take, whichever door leads there."""
+    if run_id is None:
+        return None
+    try:
+        return checked_run_id(run_id)
+    except PayloadError as error:
+        entry = {"loc": ["query", "run_id"], "msg": str(error), "type": "run_id"}
+        raise PayloadError(str(error), [entry]) from error

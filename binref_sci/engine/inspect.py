@@ -1,0 +1,203 @@
+"""Facts about a run for ``binref-sci show``: what is there, without reading it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from binref_sci.array import BinrefArray
+from binref_sci.dtypes import nbytes_of
+from binref_sci.engine import journals
+from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.dataset import variables
+from binref_sci.engine.source import find
+from binref_sci.engine.variables import Data, Made, preferred_chunks
+from binref_sci.journal import Journal
+from binref_sci.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Times:
+    """The coordinate along the snapshots.
+
+    Parameters
+    ----------
+    name
+        Of the coordinate.
+    first, last
+        As numbers, or as text where `units` name a date; None without snapshots.
+    units
+        As written, or None.
+    """
+
+    name: str
+    first: float | str | None
+    last: float | str | None
+    units: str | None
+
+
+@dataclass(frozen=True)
+class VariableFacts:
+    """One variable.
+
+    Parameters
+    ----------
+    name, dims, shape, dtype
+        As in the Dataset.
+    nbytes
+        Once loaded.
+    chunks
+        Elements along each axis that are read at once.
+    buffers
+        Files it lies in; 0 if it lies within the response.
+    compression
+        Codec, or None.
+    blocks
+        Ranks that wrote it, or None.
+    times
+        Along its first axis.
+    units
+        Attribute of this name.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    chunks: tuple[int, ...]
+    buffers: int
+    compression: str | None
+    blocks: int | None
+    times: Times | None
+    units: str | None
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """One journal of the run: how far its writer has come."""
+
+    name: str
+    state: str
+    count: int
+    total: int | None
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run.
+
+    Parameters
+    ----------
+    path
+        What was opened.
+    state
+        ``writing``, ``complete`` or ``interrupted``.
+    run
+        What ``run.json`` says of the call.
+    variables
+        Output fields, then journals.
+    streams
+        Journals of the newest run.
+    attrs
+        Text among the outputs.
+    """
+
+    path: str
+    state: str
+    run: dict[str, Any]
+    variables: tuple[VariableFacts, ...]
+    streams: tuple[StreamFacts, ...]
+    attrs: dict[str, Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all variables once loaded."""
+        return sum(variable.nbytes for variable in self.variables)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that plain JSON can hold."""
+        return asdict(self) | {"nbytes": self.nbytes}
+
+
+_TOLD = ("component", "version", "endpoint", "run_id", "started", "ended", "state", "error")
+
+
+def inspect(source: str | os.PathLike[str]) -> RunFacts:
+    """Return what lies at a path; journals, times and the response are read, no data.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `open_dataset`, but ragged lists are told in parts.
+    """
+    place = find(source)
+    made, attrs, state = variables(place, ragged=True)
+    members = journals.newest_run(journals.heads(place.journals), place)
+    streams = [_stream(journals.read(head)) for head in members]
+    run = {key: place.run[key] for key in _TOLD if place.run.get(key) is not None}
+    facts = tuple(_variable(one) for one in made)
+    return RunFacts(place.path, state, run, facts, tuple(streams), attrs)
+
+
+def _stream(journal: Journal) -> StreamFacts:
+    header = journal.header
+    name = header.name or journals.UNNAMED
+    return StreamFacts(name, journal.state, journal.count, header.total)
+
+
+def _variable(made: Made) -> VariableFacts:
+    data = made.data
+    inline = isinstance(data, np.ndarray)
+    chunks = data.shape if isinstance(data, np.ndarray) else _largest(data)
+    units = made.attrs.get("units")
+    return VariableFacts(
+        made.name,
+        made.dims,
+        tuple(data.shape),
+        data.dtype.name,
+        nbytes_of(tuple(data.shape), data.dtype),
+        chunks,
+        0 if inline else len(_buffers(data)),
+        None if isinstance(data, np.ndarray | BlockArray) else data.compression,
+        len(data.blocks) if isinstance(data, BlockArray) else None,
+        _times(made),
+        None if units is None else str(units),
+    )
+
+
+def _largest(data: Trajectory | BinrefArray | BlockArray) -> tuple[int, ...]:
+    return tuple(max(lengths) for lengths in preferred_chunks(data))
+
+
+def _buffers(data: Data) -> set[str]:
+    if isinstance(data, Trajectory):
+        return {segment.path for segment in data.segments}
+    if isinstance(data, BlockArray):
+        return set().union(*(_buffers(part) for part in data.parts))
+    return {data.path} if isinstance(data, BinrefArray) else set()
+
+
+def _times(made: Made) -> Times | None:
+    coordinate = made.coords.get(made.dims[0]) if made.dims else None
+    if coordinate is None or coordinate[1].dtype.kind not in "iuf":
+        return None
+    dims, values, attrs = coordinate
+    units = attrs.get("units")
+    if not len(values):
+        return Times(made.dims[0], None, None, units)
+    ends = values[[0, -1]]
+    if isinstance(units, str) and " since " in units:
+        try:
+            ends = xr.conventions.decode_cf_variable(
+                made.dims[0], xr.Variable(dims, ends, attrs), decode_timedelta=False
+            ).values
+        except ValueError:  # a date that none of the calendars has is shown as the number it is
+            pass
+        else:
+            return Times(made.dims[0], str(ends[0]), str(ends[1]), units)
+    return Times(made.dims[0], float(ends[0]), float(ends[1]), units)

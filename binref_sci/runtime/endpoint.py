@@ -1,0 +1,241 @@
+"""One call of a component, from the payload to the encoded response.
+
+Server, command line and the client in the same process all go through `call`. What went
+wrong is told apart by the kind of error: `PayloadError` is the caller's mistake,
+`ComponentError` the component's failure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, RootModel, ValidationError
+
+from binref_sci.call import entering
+from binref_sci.errors import ComponentError, FormatError, PayloadError
+from binref_sci.runtime.component import Component
+from binref_sci.runtime.encoder import Encoding, Piece, checked_format, digest
+from binref_sci.runtime.run import RunDirectory
+from binref_sci.runtime.schema import Mode, Reading
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a call returned.
+
+    Parameters
+    ----------
+    value
+        The validated output, for callers in the same process.
+    media_type
+        Of the encoded text, such as ``application/json+binref``.
+    pieces
+        The encoded text; can be gone through once.
+    run
+        The run directory of the call.
+    """
+
+    value: Any = field(repr=False)
+    media_type: str
+    pieces: Iterator[Piece] = field(repr=False)
+    run: RunDirectory
+
+    def body(self) -> bytes:
+        """Return the rest of the text at once."""
+        return b"".join(self.pieces)
+
+
+def call(
+    component: Component,
+    endpoint: str,
+    payload: bytes | bytearray | memoryview | str | Mapping[str, Any],
+    *,
+    run: RunDirectory,
+    output_format: str = "json",
+    compression: str | None = None,
+    input_path: str | os.PathLike[str] | None = None,
+    prefix: str | None = None,
+) -> Response:
+    """Call an endpoint of a component.
+
+    Parameters
+    ----------
+    component
+        The component.
+    endpoint
+        ``"apply"`` or ``"abstract_eval"``.
+    payload
+        ``{"inputs": {...}}``, as JSON text or as a mapping that may hold NumPy arrays.
+    run
+        The run directory of this call. ``run.json`` is kept there; a ``json+binref`` call
+        also leaves its ``results.json``.
+    output_format
+        ``"json"``, ``"json+base64"`` or ``"json+binref"``.
+    compression
+        ``"lz4"`` or None.
+    input_path
+        Directory that references in the inputs are resolved in; without it they are refused.
+    prefix
+        Put before references on the wire; default: what leads from the output path to
+        the run directory.
+
+    Raises
+    ------
+    PayloadError
+        If the payload does not fit the schema; `errors` has an entry for each fault.
+    ComponentError
+        If the component fails, or returns what its schema does not allow.
+    FormatError
+        If format or compression are unknown.
+    """
+    checked_format(output_format, compression)
+    try:
+        inputs = _inputs(component, endpoint, payload, input_path)
+    except PayloadError:
+        run.discard()
+        raise
+    run.begin(
+        {
+            "component": component.name,
+            "version": component.version,
+            "endpoint": endpoint,
+            "output_format": output_format,
+            "inputs_digest": _digest(inputs),
+            "labels": component.labels_json(),
+        }
+    )
+    try:
+        result = _outputs(component, endpoint, inputs, run)
+        encoding = Encoding(
+            result,
+            output_format,
+            directory=run.path,
+            prefix=run.prefix if prefix is None else prefix,
+            compression=compression,
+        )
+        if output_format == "json+binref" and endpoint != "abstract_eval":
+            run.write_results(encoding.pieces(of_folder=True))
+    except BaseException as error:
+        run.end("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
+        if isinstance(error, ComponentError | FormatError) or not isinstance(error, Exception):
+            raise
+        raise ComponentError(
+            f"component {component.name!r}: the result of {endpoint} cannot be encoded: {error}"
+        ) from error
+    run.end("complete")
+    return Response(result, f"application/{output_format}", encoding.pieces(), run)
+
+
+def parse(payload: bytes | bytearray | memoryview | str) -> Any:
+    """Return a payload's JSON value.
+
+    Raises
+    ------
+    PayloadError
+        With the place in the text, if it is not strict JSON.
+    """
+    try:
+        return orjson.loads(payload)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        message = f"the payload is not valid JSON: {error}"
+        place = getattr(error, "pos", 0)
+        raise PayloadError(
+            message, [{"loc": [place], "msg": message, "type": "json_invalid"}]
+        ) from error
+
+
+def _inputs(
+    component: Component, endpoint: str, payload: Any, input_path: str | os.PathLike[str] | None
+) -> BaseModel:
+    """Return the validated inputs, all arrays in memory and the component's own."""
+    model = component.payloads.get(endpoint)
+    if model is None:
+        raise PayloadError(
+            f"component {component.name!r} has no endpoint {endpoint!r}; "
+            f"it has {', '.join(component.endpoints)}"
+        )
+    body = dict(payload) if isinstance(payload, Mapping) else parse(payload)
+    mode: Mode = "abstract" if endpoint == "abstract_eval" else "inputs"
+    reading = Reading(mode, None if input_path is None else Path(input_path))
+    try:
+        checked = model.model_validate(body, context=reading.context())
+    except ValidationError as error:
+        entries = _entries(error)
+        raise PayloadError(
+            _told(entries, f"the payload does not fit {endpoint}"), entries
+        ) from error
+    inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
+    return inputs
+
+
+def _digest(inputs: BaseModel) -> str | None:
+    try:
+        return digest(inputs)
+    except ComponentError:
+        return None  # a type that has no JSON form; inputs need none
+
+
+def _entries(error: ValidationError) -> list[dict[str, Any]]:
+    """Return one entry a fault; inputs are left out, they may be large."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in found]
+
+
+def _told(entries: list[dict[str, Any]], what: str) -> str:
+    lines = [
+        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
+    ]
+    more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
+    return f"{what}: " + "; ".join(lines[:10] + more)
+
+
+def _outputs(
+    component: Component, endpoint: str, inputs: BaseModel, run: RunDirectory
+) -> BaseModel:
+    """Run the component; return what it made, held against the schema."""
+    function = getattr(component.module, endpoint)
+    try:
+        with entering(run.call):  # which closes the writers of the call, or says why not
+            made = function(inputs)
+    except Exception as error:
+        raise ComponentError(
+            f"component {component.name!r} failed in {endpoint}: {type(error).__name__}: {error}"
+        ) from error
+    schema = component.output_schema
+    mode: Mode = "abstract" if endpoint == "abstract_eval" else "outputs"
+    context = Reading(mode).context()
+    try:
+        if isinstance(made, schema):
+            checked: BaseModel = _again(made, context)
+        else:
+            checked = schema.model_validate(made, context=context)
+    except ValidationError as error:
+        what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
+        raise ComponentError(_told(_entries(error), what)) from error
+    return checked
+
+
+def _again(value: Any, context: dict[str, Any]) -> Any:
+    """Validate models once more: they may have been changed since, or made unvalidated.
+
+    Each by its own class, so that a union keeps the member it has.
+    """
+    if isinstance(value, RootModel):
+        return type(value).model_validate(_again(value.root, context), context=context)
+    if isinstance(value, BaseModel):
+        held = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+        fields = {name: _again(each, context) for name, each in held.items()}
+        return type(value).model_validate(fields, context=context, by_name=True, by_alias=True)
+    if type(value) is list and any(issubclass(kind, _HOLDERS) for kind in set(map(type, value))):
+        return [_again(each, context) for each in value]
+    if type(value) is dict:
+        return {key: _again(each, context) for key, each in value.items()}
+    return value
+
+
+_HOLDERS = (BaseModel, list, dict)

@@ -1,0 +1,180 @@
+"""Run directories: the folder one call writes into, and what it says about itself.
+
+``run.json`` tells what was called, when and how it ended; ``results.json`` is the
+response of a ``json+binref`` call with references relative to the folder, so that it
+opens by itself wherever it is moved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from binref_sci.call import Call
+from binref_sci.errors import PayloadError
+from binref_sci.storage import write_atomically
+
+FORMAT: Final = 1
+RUN_FILE: Final = "run.json"
+RESULTS_FILE: Final = "results.json"
+PREFIX: Final = "run_"
+
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+
+
+def checked_run_id(run_id: str) -> str:
+    """Return a run id that can be part of a folder's name.
+
+    Raises
+    ------
+    PayloadError
+        If it could lead elsewhere, or is longer than 128 characters.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        message = (
+            f"run_id {run_id[:140]!r} is not valid: up to 128 letters, digits, '.', '_' and '-', "
+            "not starting with '.'"
+        )
+        raise PayloadError(message, [{"loc": ["run_id"], "msg": message, "type": "run_id"}])
+    return run_id
+
+
+class RunDirectory:
+    """The folder of one call.
+
+    Parameters
+    ----------
+    path
+        The folder; made if it is missing.
+    output_path
+        Folder that references on the wire are relative to, `path` or above it;
+        default: `path` itself.
+    run_id
+        Default: what follows ``run_`` in the folder's name if it is a served call's,
+        else a new one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = RunDirectory(Path(folder, "run_7f3c"), output_path=Path(folder))
+    ...     run.run_id, run.prefix
+    ('7f3c', 'run_7f3c/')
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        output_path: str | os.PathLike[str] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.path = _absolute(path)
+        self.output_path = self.path if output_path is None else _absolute(output_path)
+        if not self.path.is_relative_to(self.output_path):
+            raise ValueError(
+                f"run directory {self.path} must lie in the output path {self.output_path}"
+            )
+        if run_id is None and self.path != self.output_path:
+            name = self.path.name
+            run_id = name.removeprefix(PREFIX) if name.startswith(PREFIX) else None
+        self.run_id = checked_run_id(run_id or uuid.uuid4().hex)
+        self._made = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.call = Call(self.path, self.output_path, self.run_id, time.time_ns())
+        self._facts: dict[str, Any] = {}
+
+    @classmethod
+    def new(cls, output_path: str | os.PathLike[str], run_id: str | None = None) -> RunDirectory:
+        """Return a new ``run_<id>`` below `output_path`, as for a served call.
+
+        Raises
+        ------
+        PayloadError
+            If `run_id` is not valid.
+        """
+        run_id = checked_run_id(run_id or uuid.uuid4().hex)
+        return cls(Path(output_path, PREFIX + run_id), output_path=output_path, run_id=run_id)
+
+    @property
+    def prefix(self) -> str:
+        """What leads from the output path to this folder, such as ``run_7f3c/``, or nothing."""
+        relative = self.path.relative_to(self.output_path).as_posix()
+        return "" if relative == "." else f"{relative}/"
+
+    def discard(self) -> None:
+        """Take the folder away again if it was made for a call that did not begin."""
+        if self._made and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Say that the call runs; move what an older run left as its result aside.
+
+        The older run's buffers and journals stay, and so does its result, under the
+        older run's id.
+        """
+        results = self.path / RESULTS_FILE
+        if results.exists():
+            results.rename(self._aside())
+        self._facts = {
+            "format": FORMAT,
+            "run_id": self.run_id,
+            **facts,
+            "started": _now(self.call.started_ns),
+            "ended": None,
+        }
+        self._write("running")
+
+    def _aside(self) -> Path:
+        try:
+            older = str(orjson.loads((self.path / RUN_FILE).read_bytes())["run_id"])
+        except (OSError, ValueError, KeyError, TypeError):
+            older = ""
+        name = f"results-{older if _RUN_ID.fullmatch(older) else uuid.uuid4().hex}"
+        aside = self.path / f"{name}.json"
+        # A run id may be used twice, by a caller who gives his own.
+        return aside if not aside.exists() else self.path / f"{name}-{uuid.uuid4().hex}.json"
+
+    def end(self, state: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Say how the call ended: ``"complete"`` or ``"failed"``."""
+        self._facts |= {"ended": _now(time.time_ns()), **(facts or {})}
+        self._write(state)
+
+    def write_results(self, pieces: Iterable[bytes | memoryview]) -> None:
+        """Write ``results.json``; a reader sees it whole or not at all."""
+        write_atomically(self.path / RESULTS_FILE, iter(pieces))
+
+    def _write(self, state: str) -> None:
+        text = orjson.dumps(self._facts | {"state": state}, option=orjson.OPT_INDENT_2)
+        write_atomically(self.path / RUN_FILE, iter([text]))
+
+
+def close_dead_run(path: Path, error: str) -> None:
+    """Say in ``run.json`` that a call has failed whose process died before it could.
+
+    Does nothing where the call had said so itself, or had not begun.
+    """
+    try:
+        facts = orjson.loads((path / RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return
+    if isinstance(facts, dict) and facts.get("state") == "running":
+        facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
+        write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    # not resolve(): the folder is named as its user names it, links and all
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def _now(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,933 @@
+import concurrent.futures
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from base64 import b64encode
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.serving import COMMAND, serving
+
+MIX = '''
+"""Adds three arrays."""
+from pydantic import BaseModel, Field
+from binref_sci.runtime import Array, Float64, Labels
+
+class InputSchema(BaseModel):
+    a: Array[(3,), Float64] = Field(description="first summand")
+    b: Array[(3,), Float64] = [0.0, 0.0, 0.0]
+    c: Array[(3,), Float64] = [0.0, 0.0, 0.0]
+
+class OutputSchema(BaseModel):
+    total: Array[(3,), Float64]
+
+def apply(inputs: InputSchema) -> OutputSchema:
+    return OutputSchema(total=inputs.a + inputs.b + inputs.c)
+
+def abstract_eval(abstract_inputs):
+    return {"total": {"shape": [3], "dtype": "float64"}}
+'''
+
+WORK = """
+import ctypes, os, sys, time
+from pathlib import Path
+import numpy as np
+from pydantic import BaseModel
+from binref_sci import BinrefWriter
+from binref_sci.runtime import Array, Float64
+
+class InputSchema(BaseModel):
+    do: str = "nothing"
+    seconds: float = 0.0
+    size: int = 1
+    note: str = ""
+
+class OutputSchema(BaseModel):
+    pid: int
+    field: Array[(None,), Float64]
+
+def apply(inputs: InputSchema) -> OutputSchema:
+    here = Path(__file__).parent
+    if inputs.note:
+        (here / inputs.note).touch()
+    if inputs.do == "spin":
+        end = time.monotonic() + inputs.seconds
+        while time.monotonic() < end:
+            pass
+    elif inputs.do == "hold":
+        ctypes.PyDLL(str(here / "hold.so")).hold(ctypes.c_double(inputs.seconds))
+    elif inputs.do == "print":
+        print("a word from Python")
+        os.write(1, b"a word from C\\n")
+    elif inputs.do == "exit":
+        os._exit(3)
+    elif inputs.do == "kill":
+        os.kill(os.getpid(), 9)
+    elif inputs.do == "segfault":
+        ctypes.string_at(0)
+    elif inputs.do == "memory":
+        raise MemoryError
+    elif inputs.do == "raise":
+        raise ValueError("diverged at step 7")
+    elif inputs.do == "sys.exit":
+        sys.exit(4)
+    elif inputs.do == "fork and die":
+        if os.fork() == 0:
+            time.sleep(60)
+        os._exit(3)
+    field = np.zeros(inputs.size)
+    if inputs.do == "write":
+        field = BinrefWriter("field").write(np.arange(float(inputs.size)))
+    return OutputSchema(pid=os.getpid(), field=field)
+"""
+
+STREAM = """
+import numpy as np
+from pydantic import BaseModel
+from binref_sci import BinrefWriter
+from binref_sci.runtime import Array, Float64
+
+class InputSchema(BaseModel):
+    steps: int
+
+class OutputSchema(BaseModel):
+    trajectory: list[Array[(None, None), Float64]]
+
+def apply(inputs: InputSchema) -> OutputSchema:
+    writer = BinrefWriter("field")
+    field = np.zeros((512, 512))
+    for step in range(inputs.steps):
+        field += 1
+        writer.write(field, time=float(step))
+    return OutputSchema(trajectory=writer.trajectory())
+"""
+
+HOLD = """
+#include <time.h>
+void hold(double seconds) {
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) + 1e-9 * (now.tv_nsec - start.tv_nsec) < seconds);
+}
+"""
+
+FORMATS = ["json", "json+base64", "json+binref"]
+
+
+def strictly(text):
+    """Parse JSON as the standard has it."""
+
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def component(folder, source):
+    folder.mkdir()
+    (folder / "tesseract_api.py").write_text(source)
+    return folder
+
+
+def decoded(array, root):
+    """Read an encoded array the slow and obvious way."""
+    data, dtype, shape = array["data"], np.dtype(array["dtype"]), array["shape"]
+    if data["encoding"] == "json":
+        return np.array(data["buffer"], dtype).reshape(shape)
+    if data["encoding"] == "base64":
+        import base64
+
+        return np.frombuffer(base64.b64decode(data["buffer"]), dtype).reshape(shape)
+    path, offset = data["buffer"].rsplit(":", 1)
+    return np.fromfile(root / path, dtype, int(np.prod(shape)), offset=int(offset)).reshape(shape)
+
+
+@pytest.fixture(scope="module")
+def mix(tmp_path_factory):
+    """A server with both folders; with its output and input path."""
+    root = tmp_path_factory.mktemp("mix")
+    (root / "in").mkdir()
+    with serving(
+        component(root / "adder", MIX),
+        *("--output-path", root / "out", "--input-path", root / "in"),
+        log_file=root / "log",
+    ) as server:
+        server.root = root
+        with server.client() as server.http:
+            yield server
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A server that keeps nothing, with two workers."""
+    root = tmp_path_factory.mktemp("work")
+    folder = component(root / "worker", WORK)
+    (root / "hold.c").write_text(HOLD)
+    subprocess.run(
+        ["gcc", "-O1", "-shared", "-fPIC", "-o", folder / "hold.so", root / "hold.c"], check=True
+    )
+    with serving(folder, "--workers", "2", log_file=root / "log") as server:
+        server.folder = folder
+        with server.client() as server.http:
+            yield server
+
+
+def do(server, what="nothing", *, client=None, headers=None, params=None, **more):
+    return (client or server.http).post(
+        "/apply", json={"inputs": {"do": what, **more}}, headers=headers, params=params
+    )
+
+
+def slowest_health(server, until):
+    """Ask for health every 50 ms `until` that future is done; return the longest answer."""
+    slowest = 0.0
+    with server.client() as client:
+        while not until.done():
+            start = time.monotonic()
+            assert client.get("/health").json() == {"status": "ok"}
+            slowest = max(slowest, time.monotonic() - start)
+            time.sleep(0.05)
+    return slowest
+
+
+def wait_for(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+# --- what is there ------------------------------------------------------------------------------
+
+
+def test_health_and_schema_and_docs_are_there(mix):
+    assert mix.http.get("/health").content == b'{"status":"ok"}'
+    openapi = strictly(mix.http.get("/openapi.json").content)
+    assert {"/apply", "/abstract_eval", "/health"} <= set(openapi["paths"])
+    assert openapi["x-supported-output-formats"] == FORMATS
+    assert openapi["x-supported-compressions"] == ["none", "lz4"]
+    page = mix.http.get("/docs").text
+    assert "POST /apply" in page
+    assert "http://" not in page
+    assert "https://" not in page  # nothing fetched from elsewhere
+
+
+def test_an_unknown_path_is_404_and_says_what_there_is(mix):
+    response = mix.http.post("/aply", json={})
+    assert response.status_code == 404
+    assert "/apply" in strictly(response.content)["detail"]
+
+
+def test_a_wrong_method_is_405(mix):
+    response = mix.http.get("/apply")
+    assert response.status_code == 405
+    assert response.headers["allow"] == "POST"
+    assert "takes POST" in strictly(response.content)["detail"]
+
+
+def test_abstract_eval_answers_json_whatever_is_accepted(mix):
+    body = {"inputs": {name: {"shape": [3], "dtype": "float64"} for name in "abc"}}
+    for accept in ("*/*", "application/json+binref"):
+        response = mix.http.post("/abstract_eval", json=body, headers={"Accept": accept})
+        assert response.json() == {"total": {"shape": [3], "dtype": "float64"}}
+        assert response.headers["content-type"] == "application/json"
+
+
+# --- R63 and negotiation ------------------------------------------------------------------------
+
+
+def encoded(array, encoding, folder):
+    if encoding == "list":
+        return array.tolist()
+    if encoding == "base64":
+        buffer = b64encode(array.tobytes()).decode()
+    else:
+        array.tofile(folder / "input.bin")
+        buffer = "input.bin:0"
+    data = {"buffer": buffer, "encoding": encoding}
+    return {"object_type": "array", "shape": [3], "dtype": "float64", "data": data}
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("encoding", ["binref", "base64", "list"])
+def test_r63_each_input_encoding_goes_with_each_output_format(mix, encoding, output):
+    array = np.array([0.5, -1.0, 1e300])
+    response = mix.http.post(
+        "/apply",
+        json={"inputs": {"a": encoded(array, encoding, mix.root / "in")}},
+        headers={"Accept": f"application/{output}"},
+    )
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == f"application/{output}"
+    total = strictly(response.content)["total"]
+    np.testing.assert_array_equal(decoded(total, mix.root / "out"), array)
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_r63_input_encodings_mix_in_one_request(mix, output):
+    array = np.array([1.0, 2.0, 3.0])
+    inputs = {
+        "a": encoded(array, "binref", mix.root / "in"),
+        "b": encoded(array, "base64", None),
+        "c": encoded(array, "list", None),
+    }
+    response = mix.http.post(
+        "/apply", json={"inputs": inputs}, headers={"Accept": f"application/{output}"}
+    )
+    total = strictly(response.content)["total"]
+    assert total["data"]["encoding"] == output.removeprefix("json").removeprefix("+") or "json"
+    np.testing.assert_array_equal(decoded(total, mix.root / "out"), 3 * array)
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        (None, "json+base64"),
+        ("", "json+base64"),
+        ("*/*", "json+base64"),
+        ("application/*", "json+base64"),
+        ("application/json", "json"),
+        ("application/json; charset=utf-8", "json"),
+        ("APPLICATION/JSON+BINREF", "json+binref"),
+        ("application/json, application/json+binref", "json"),
+        ("application/json;q=0.1, application/json+binref;q=0.9", "json+binref"),
+        ("application/json+base64;q=0, */*", "json"),
+        ("text/html, application/xhtml+xml, */*;q=0.8", "json+base64"),
+        ("application/foo, application/json", "json"),
+        ("application/json;q=nonsense, application/json+binref;q=0.001", "json+binref"),
+        ("application/json;q=nan, application/json+binref;q=0.001", "json+binref"),
+        ("application/json+base64; gpu_transport=none", "json+base64"),
+        ('application/json+base64; compression="none"', "json+base64"),
+        ("application/foo", 406),
+        ("text/html", 406),
+        ("application/json;q=0", 406),
+        ("application/json;compression=zip", 406),
+        ("application/json;gpu_transport=cuda_ipc", 406),
+        (";;;,,,;q=", 406),
+    ],
+)
+def test_the_accept_header_chooses(mix, accept, expected):
+    headers = {} if accept is None else {"Accept": accept}
+    request = mix.http.build_request("POST", "/apply", json={"inputs": {"a": [1.0, 2, 3]}})
+    request.headers.pop("accept", None)
+    request.headers.update(headers)
+    response = mix.http.send(request)
+    if expected == 406:
+        assert response.status_code == 406
+        detail = strictly(response.content)["detail"]
+        assert detail["available_formats"] == FORMATS
+        assert detail["available_compressions"] == ["none", "lz4"]
+    else:
+        assert response.status_code == 200
+        assert response.headers["content-type"] == f"application/{expected}"
+
+
+@pytest.mark.parametrize("output", ["json+base64", "json+binref"])
+def test_compression_is_negotiated(mix, output):
+    accept = {"Accept": f"application/{output};compression=lz4"}
+    response = mix.http.post("/apply", json={"inputs": {"a": [1.0, 2, 3]}}, headers=accept)
+    assert response.json()["total"]["data"]["compression"] == "lz4"
+
+
+def test_references_need_an_output_path(work):
+    response = do(work, headers={"Accept": "application/json+binref"})
+    assert response.status_code == 406
+    detail = strictly(response.content)["detail"]
+    assert "--output-path" in detail["message"]
+    assert detail["available_formats"] == FORMATS[:2]
+
+
+# --- R14 and run directories --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "run_id", ["../x", "..", ".", "", "a/b", "a\\b", "a\n", "ü", "x" * 129, "a:1"]
+)
+def test_r14_a_run_id_cannot_name_another_folder(mix, run_id):
+    before = sorted(mix.root.rglob("*"))
+    response = mix.http.post(
+        "/apply", params={"run_id": run_id}, json={"inputs": {"a": [1.0, 2, 3]}}
+    )
+    assert response.status_code == 422
+    (entry,) = strictly(response.content)["detail"]
+    assert entry["loc"] == ["query", "run_id"]
+    assert sorted(mix.root.rglob("*")) == before
+
+
+def test_a_run_id_names_the_run_directory(mix):
+    accept = {"Accept": "application/json+binref"}
+    body = {"inputs": {"a": [1.0, 2, 3]}}
+    first = mix.http.post("/apply", params={"run_id": "mine.1"}, json=body, headers=accept).json()
+    buffer = first["total"]["data"]["buffer"]
+    assert buffer.startswith("run_mine.1/")
+    folder = mix.root / "out" / "run_mine.1"
+    inside = json.loads((folder / "results.json").read_text())
+    assert f"run_mine.1/{inside['total']['data']['buffer']}" == buffer
+    assert json.loads((folder / "run.json").read_text())["state"] == "complete"
+
+    body["inputs"]["a"] = [4.0, 5, 6]
+    second = mix.http.post("/apply", params={"run_id": "mine.1"}, json=body, headers=accept).json()
+    np.testing.assert_array_equal(decoded(first["total"], mix.root / "out"), [1, 2, 3])
+    np.testing.assert_array_equal(decoded(second["total"], mix.root / "out"), [4, 5, 6])
+
+
+def test_the_same_run_id_at_once_is_a_conflict(work):
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        long = threads.submit(
+            do, work, "spin", seconds=1.5, note="conflict", params={"run_id": "one"}
+        )
+        wait_for((work.folder / "conflict").exists)
+        response = do(work, params={"run_id": "one"})
+        assert response.status_code == 409
+        assert "'one'" in strictly(response.content)["detail"]
+        assert long.result().status_code == 200
+    assert do(work, params={"run_id": "one"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    ["../secret.bin:0", "/etc/hostname:0", "link.bin:0", "../in-other/x.bin:0", "none.bin"],
+)
+def test_r14_a_reference_in_a_request_cannot_leave_the_input_path(mix, buffer):
+    (mix.root / "in-other").mkdir(exist_ok=True)
+    for outside in (mix.root / "secret.bin", mix.root / "in-other" / "x.bin"):
+        outside.write_bytes(bytes(24))
+    link = mix.root / "in" / "link.bin"
+    if not link.is_symlink():
+        link.symlink_to(mix.root / "secret.bin")
+    reference = encoded(np.zeros(3), "base64", None)
+    reference["data"] = {"buffer": buffer, "encoding": "binref"}
+    response = mix.http.post("/apply", json={"inputs": {"a": reference}})
+    assert 400 <= response.status_code < 500, response.text
+    assert "a" in strictly(response.content)["detail"][0]["loc"]
+
+
+def test_r14_a_roundabout_reference_inside_the_input_path_works(mix):
+    (mix.root / "in" / "a").mkdir(exist_ok=True)
+    np.array([1.0, 2, 3]).tofile(mix.root / "in" / "b.bin")
+    reference = encoded(np.zeros(3), "base64", None)
+    reference["data"] = {"buffer": "a/../b.bin:0", "encoding": "binref"}
+    response = mix.http.post("/apply", json={"inputs": {"a": reference}})
+    assert response.status_code == 200, response.text
+
+
+def test_a_reference_needs_an_input_path(tmp_path):
+    with (
+        serving(component(tmp_path / "adder", MIX), log_file=tmp_path / "log") as server,
+        server.client() as client,
+    ):
+        reference = encoded(np.zeros(3), "binref", tmp_path)
+        response = client.post("/apply", json={"inputs": {"a": reference}})
+    assert 400 <= response.status_code < 500
+    assert "--input-path" in response.text or "input_path" in response.text
+
+
+def test_without_an_output_path_nothing_is_kept(work, tmp_path_factory):
+    scratch = next(
+        Path(folder)
+        for worker in work.workers()
+        for argument in worker.cmdline()
+        if argument.startswith("{") and (folder := json.loads(argument)["output_path"])
+    )
+    response = do(work, "write", size=3)
+    np.testing.assert_array_equal(decoded(response.json()["field"], None), [0, 1, 2])
+    wait_for(lambda: not [*scratch.glob("*/*")])
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"inputs": {"a": "x"}}', "a"),
+        (b'{"inputs": {"a": [1, [2]]}}', "a"),
+        (b'{"inputs": {}}', "a"),
+        (b'{"inputs": {"a": [1, 2, 3], "z": 1}}', None),
+        (b"{}", "inputs"),
+        (b"[]", None),
+        (b"", None),
+        (b'{"inputs": {"a": [NaN]}}', None),
+        (b"\xff\xfe", None),
+        (b'{"inputs"', None),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_422(mix, body, named):
+    response = mix.http.post("/apply", content=body, headers={"Content-Type": "application/json"})
+    if b'"z"' in body:  # whether unknown names pass is the schema's business
+        assert response.status_code in (200, 422)
+        return
+    assert response.status_code == 422, response.text
+    detail = strictly(response.content)["detail"]
+    assert all({"loc", "msg", "type"} <= set(entry) for entry in detail)
+    if named is not None:
+        assert any(named in entry["loc"] for entry in detail)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", ";", ""]
+)
+def test_a_body_that_does_not_say_it_is_json_is_415(mix, content_type):
+    response = mix.http.post(
+        "/apply", content=b'{"inputs": {"a": [1]}}', headers={"Content-Type": content_type}
+    )
+    assert response.status_code == 415
+    assert "application/json" in strictly(response.content)["detail"]
+
+
+def test_a_compressed_body_is_415(mix):
+    response = mix.http.post(
+        "/apply",
+        content=b"\x1f\x8b",
+        headers={"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    )
+    assert response.status_code == 415
+
+
+@pytest.mark.parametrize("what", ["raise", "memory", "sys.exit"])
+def test_a_component_that_fails_is_500_with_an_id_that_the_log_has(work, what):
+    response = do(work, what)
+    assert response.status_code == 500
+    detail = strictly(response.content)["detail"]
+    assert f"error {detail['error_id']}" in work.log
+    assert "Traceback" not in detail["message"]
+    if what == "raise":
+        assert "diverged at step 7" in detail["message"]
+        assert 'raise ValueError("diverged at step 7")' in work.log
+
+
+def test_what_a_component_prints_goes_to_the_log(work):
+    assert do(work, "print").status_code == 200
+    wait_for(lambda: "a word from Python" in work.log and "a word from C" in work.log)
+
+
+# --- R17: nothing holds up anything else --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        pytest.param("spin", {"seconds": 5}, marks=pytest.mark.long),
+        pytest.param("hold", {"seconds": 5}, marks=pytest.mark.long),
+        pytest.param("nothing", {"size": 62_500_000}, marks=pytest.mark.long),
+        ("spin", {"seconds": 1}),
+        ("hold", {"seconds": 1}),
+        ("nothing", {"size": 2_000_000}),
+    ],
+)
+def test_r17_health_and_other_calls_are_answered_while_one_computes(work, what, more):
+    with concurrent.futures.ThreadPoolExecutor() as threads, work.client() as client:
+        long = threads.submit(do, work, what, client=client, **more)
+        other = threads.submit(do, work)
+        assert slowest_health(work, long) < 0.5
+        assert other.result().status_code == 200
+        assert long.result().status_code == 200
+
+
+@pytest.mark.parametrize("what", ["exit", "kill", "segfault", "fork and die"])
+def test_r17_a_crash_is_one_calls_own(work, what):
+    with concurrent.futures.ThreadPoolExecutor() as threads, work.client() as client:
+        other = threads.submit(do, work, "spin", client=client, seconds=1)
+        response = do(work, what)
+        assert response.status_code == 500
+        detail = strictly(response.content)["detail"]
+        assert "died" in detail["message"]
+        assert detail["error_id"] in work.log
+        assert do(work).status_code == 200
+        assert other.result().status_code == 200
+    wait_for(lambda: len(work.workers()) == 2)
+
+
+def test_a_run_whose_process_died_says_so(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with (
+        serving(folder, "--output-path", tmp_path / "out", log_file=tmp_path / "log") as server,
+        server.client() as client,
+    ):
+        assert do(server, "kill", client=client, params={"run_id": "x"}).status_code == 500
+    facts = json.loads((tmp_path / "out" / "run_x" / "run.json").read_text())
+    assert facts["state"] == "failed"
+    assert "SIGKILL" in facts["error"]
+
+
+def test_crashing_all_workers_many_times_leaves_a_server_that_works(work):
+    def crash_all():
+        with concurrent.futures.ThreadPoolExecutor(8) as threads, work.client() as client:
+            calls = [threads.submit(do, work, "exit", client=client) for _ in range(8)]
+            assert [call.result().status_code for call in calls] == [500] * 8
+        assert do(work).status_code == 200
+        wait_for(lambda: len(work.workers()) == 2)
+
+    crash_all()
+    descriptors = psutil.Process(work.process.pid).num_fds()
+    crash_all()
+    wait_for(lambda: psutil.Process(work.process.pid).num_fds() <= descriptors)
+
+
+def test_a_component_that_can_no_longer_be_loaded_is_503_until_it_can(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    source = folder / "tesseract_api.py"
+    with serving(folder, log_file=tmp_path / "log") as server, server.client() as client:
+        source.write_text("raise ValueError('half edited')")
+        assert do(server, "exit", client=client).status_code == 500
+        response = do(server, client=client)
+        assert response.status_code == 503
+        assert "half edited" in strictly(response.content)["detail"]["message"]
+        source.write_text(WORK)
+        wait_for(lambda: do(server, client=client).status_code == 200, 30)
+
+
+def test_calls_beyond_the_workers_wait_their_turn(work):
+    with concurrent.futures.ThreadPoolExecutor(8) as threads, work.client() as client:
+        calls = [threads.submit(do, work, "spin", client=client, seconds=0.1) for _ in range(8)]
+        answers = [call.result() for call in calls]
+    assert [answer.status_code for answer in answers] == [200] * 8
+    assert len({answer.json()["pid"] for answer in answers}) <= 2
+
+
+def test_a_client_that_leaves_the_queue_is_not_run(work):
+    with concurrent.futures.ThreadPoolExecutor() as threads, work.client() as client:
+        busy = [threads.submit(do, work, "spin", client=client, seconds=1.5) for _ in range(2)]
+        time.sleep(0.3)
+        with work.client(timeout=0.3) as impatient, pytest.raises(httpx.ReadTimeout):
+            do(work, client=impatient, note="never")
+        assert [call.result().status_code for call in busy] == [200, 200]
+    assert do(work).status_code == 200
+    assert not (work.folder / "never").exists()
+
+
+def test_a_client_that_leaves_a_running_call_disturbs_nobody(work):
+    for _ in range(3):
+        with work.client(timeout=0.2) as impatient, pytest.raises(httpx.ReadTimeout):
+            do(work, "spin", client=impatient, seconds=0.6)
+    pids = {worker.pid for worker in work.workers()}
+    assert do(work, size=100_000).status_code == 200
+    assert pids == {worker.pid for worker in work.workers()}
+
+
+def test_a_client_that_leaves_in_mid_answer_disturbs_nobody(work):
+    pids = {worker.pid for worker in work.workers()}
+    for _ in range(3):
+        with work.client() as client:
+            body = {"inputs": {"size": 3_000_000}}
+            with client.stream("POST", "/apply", json=body) as response:
+                next(response.iter_raw())
+    assert do(work).status_code == 200
+    assert pids == {worker.pid for worker in work.workers()}
+
+
+def test_a_slow_upload_holds_no_worker(work):
+    host, port = work.url.removeprefix("http://").split(":")
+    with (
+        socket.create_connection((host, int(port))) as slow,
+        socket.create_connection((host, int(port))) as slower,
+    ):
+        for connection in (slow, slower):
+            connection.sendall(
+                b"POST /apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b'Content-Length: 100\r\n\r\n{"inputs": '
+            )
+        time.sleep(0.2)
+        assert do(work).status_code == 200
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_client_that_takes_nothing_loses_its_worker_in_the_end(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with (
+        serving(folder, log_file=tmp_path / "log") as server,
+        server.client(timeout=200) as client,
+        server.client() as lazy,
+        lazy.stream("POST", "/apply", json={"inputs": {"size": 8_000_000}}) as response,
+    ):
+        start = time.monotonic()
+        assert response.status_code == 200
+        assert do(server, client=client).status_code == 200  # it has waited for the only worker
+        assert 55 < time.monotonic() - start < 90
+        with pytest.raises(httpx.RemoteProtocolError):  # cut, not quietly short
+            response.read()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_gigabytes_of_snapshots_pass_in_flat_memory(tmp_path):
+    folder = component(tmp_path / "streamer", STREAM)
+    accept = {"Accept": "application/json+binref"}
+    with (
+        serving(folder, "--output-path", tmp_path / "out", log_file=tmp_path / "log") as server,
+        server.client(timeout=500) as client,
+        concurrent.futures.ThreadPoolExecutor() as threads,
+    ):
+        processes = [psutil.Process(server.process.pid), *server.workers()]
+
+        def resident():
+            return sum(process.memory_info().rss for process in processes)
+
+        idle = peak = resident()
+        call = threads.submit(
+            client.post, "/apply", json={"inputs": {"steps": 1024}}, headers=accept
+        )
+        while not call.done():
+            peak = max(peak, resident())
+            time.sleep(0.01)
+        assert len(call.result().json()["trajectory"]) == 1024
+        written = sum(file.stat().st_size for file in (tmp_path / "out").rglob("*.bin"))
+    for file in (tmp_path / "out").rglob("*.bin"):
+        file.unlink()  # pytest keeps folders
+    assert written >= 2**31
+    assert peak - idle < 60e6
+
+
+# --- R33: calls do not meet ---------------------------------------------------------------------
+
+
+def test_r33_formats_and_folders_of_calls_at_once_do_not_meet(mix):
+    def call(number):
+        output = FORMATS[number % 3]
+        array = np.full(3, float(number))
+        response = mix.http.post(
+            "/apply",
+            params={"run_id": f"n{number}"},
+            json={"inputs": {"a": array.tolist()}},
+            headers={"Accept": f"application/{output}"},
+        )
+        assert response.headers["content-type"] == f"application/{output}"
+        total = response.json()["total"]
+        np.testing.assert_array_equal(decoded(total, mix.root / "out"), array)
+        if output == "json+binref":
+            assert total["data"]["buffer"].startswith(f"run_n{number}/")
+
+    with concurrent.futures.ThreadPoolExecutor(6) as threads:
+        list(threads.map(call, range(24)))
+
+
+def test_r33_two_servers_share_nothing(tmp_path):
+    accept = {"Accept": "application/json+binref"}
+    body = {"inputs": {"a": [1.0, 2, 3]}}
+    folder = component(tmp_path / "adder", MIX)
+    with (
+        serving(folder, "--output-path", tmp_path / "x", log_file=tmp_path / "1") as one,
+        serving(folder, log_file=tmp_path / "2") as two,
+        one.client() as first,
+        two.client() as second,
+    ):
+        assert second.post("/apply", json=body, headers=accept).status_code == 406
+        assert first.post("/apply", json=body, headers=accept).status_code == 200
+        assert second.post("/apply", json=body).status_code == 200
+    assert len(list((tmp_path / "x").iterdir())) == 1
+
+
+# --- starting and stopping ----------------------------------------------------------------------
+
+
+def test_a_running_call_is_finished_when_the_server_is_stopped(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with serving(folder, log_file=tmp_path / "log") as server, server.client() as client:
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            call = threads.submit(
+                do, server, "spin", client=client, seconds=1.5, note="running", size=2_000_000
+            )
+            wait_for((folder / "running").exists)
+            workers = server.workers()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(f"{server.url}/health")
+            answer = call.result()
+        assert answer.status_code == 200
+        assert len(decoded(answer.json()["field"], None)) == 2_000_000
+        assert server.process.wait(10) == 0
+        assert not any(worker.is_running() for worker in workers)
+        assert "Traceback" not in server.log
+
+
+def test_the_grace_is_bounded(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with serving(folder, "--grace", "1", log_file=tmp_path / "log") as server:
+        with server.client() as client, concurrent.futures.ThreadPoolExecutor() as threads:
+            call = threads.submit(do, server, "spin", client=client, seconds=60, note="running")
+            wait_for((folder / "running").exists)
+            workers = server.workers()
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(10) == 0
+            assert call.exception() is not None or call.result().status_code >= 500
+        assert not any(worker.is_running() for worker in workers)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("nothing", marks=pytest.mark.long),
+        pytest.param("spin", marks=pytest.mark.long),
+        "hold",
+    ],
+)
+def test_no_worker_outlives_a_server_that_is_killed(tmp_path, what, work):
+    with serving(work.folder, "--workers", "2", log_file=tmp_path / "log") as server:
+        wait_for(lambda: len(server.workers()) == 2)
+        workers = server.workers()
+        if what != "nothing":
+            note = f"killed-{what}"
+            thread = threading.Thread(target=_call_until_cut, args=(server, what, note))
+            thread.start()
+            wait_for((work.folder / note).exists)
+        server.process.kill()
+        gone, alive = psutil.wait_procs(workers, timeout=5)
+        assert len(gone) == 2
+        assert not alive
+        if what != "nothing":
+            thread.join(10)
+
+
+def _call_until_cut(server, what, note):
+    with server.client() as client, pytest.raises(httpx.TransportError):
+        do(server, what, client=client, seconds=30, note=note)
+
+
+def test_a_component_that_cannot_be_loaded_is_said_at_once(tmp_path):
+    for source, code in (("raise ValueError('no licence')", 1), (None, 2)):
+        folder = tmp_path / str(code)
+        if source is not None:
+            component(folder, source)
+        done = subprocess.run(
+            [*COMMAND, "serve", str(folder), "--port", "0"], capture_output=True, timeout=60
+        )
+        assert done.returncode == code, done.stderr
+        assert str(folder) in done.stderr.decode() or "no licence" in done.stderr.decode()
+
+
+def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
+    source = "import time\nfrom pathlib import Path\n"
+    source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
+    folder = component(tmp_path / "slow", source)
+    with serving(folder, log_file=tmp_path / "log", ready=False) as server:
+        wait_for((folder / "loading").exists, 30)
+        workers = server.workers()
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(10) == 130
+        assert workers
+        assert not any(worker.is_running() for worker in workers)
+    assert "Traceback" not in server.log
+
+
+def test_a_taken_port_is_the_callers_mistake(tmp_path, work):
+    port = work.url.rpartition(":")[2]
+    done = subprocess.run(
+        [*COMMAND, "serve", str(work.folder), "--port", port], capture_output=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert port in done.stderr.decode()
+    assert "--port" in done.stderr.decode()
+
+
+# --- what nobody would send ---------------------------------------------------------------------
+
+garbage = st.one_of(
+    st.binary(max_size=200),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "inputs",
+                        "a",
+                        "b",
+                        "object_type",
+                        "shape",
+                        "dtype",
+                        "data",
+                        "buffer",
+                        "encoding",
+                    ]
+                )
+                | st.text(max_size=4),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+references = st.fixed_dictionaries(
+    {
+        "object_type": st.just("array"),
+        "shape": st.lists(st.integers(-3, 2**70), max_size=3),
+        "dtype": st.sampled_from(
+            ["float64", "float32", "object", "<f8", "int128", "", "complex64"]
+        ),
+        "data": st.fixed_dictionaries(
+            {
+                "buffer": st.text(max_size=20)
+                | st.sampled_from(
+                    ["input.bin:0", "x:-1", "x:1e3", "x:99999999999999999999", ":", "x:0:0"]
+                )
+                | st.lists(st.floats() | st.none()),
+                "encoding": st.sampled_from(["binref", "base64", "json", "raw", "zip"]),
+            },
+            optional={"compression": st.sampled_from(["lz4", "zip", None, 3])},
+        ),
+    }
+).map(lambda array: json.dumps({"inputs": {"a": array}}).encode())
+header_text = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=40)
+
+
+def _check_no_blame(mix, body, accept, content_type, run_id):
+    response = mix.http.post(
+        "/apply",
+        params={"run_id": run_id} if run_id is not None else None,
+        content=body,
+        headers={
+            "Accept": accept.strip().encode("latin-1"),
+            "Content-Type": content_type.strip().encode("latin-1"),
+        },
+    )
+    assert response.status_code < 500, (response.text, mix.log[-2000:])
+    if response.status_code >= 400:
+        strictly(response.content)["detail"]
+
+
+requests = {
+    "body": garbage | references,
+    "accept": header_text | st.just("*/*"),
+    "content_type": st.just("application/json") | header_text,
+    "run_id": st.none() | st.text(max_size=10),
+}
+relaxed = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@settings(max_examples=60, **relaxed)
+@given(**requests)
+def test_what_nobody_would_send_is_refused_and_not_a_failure(
+    mix, body, accept, content_type, run_id
+):
+    _check_no_blame(mix, body, accept, content_type, run_id)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@settings(max_examples=4000, **relaxed)
+@given(**requests)
+def test_thousands_of_what_nobody_would_send(mix, body, accept, content_type, run_id):
+    _check_no_blame(mix, body, accept, content_type, run_id)
+
+
+def test_bytes_that_are_not_http_are_refused(work):
+    host, port = work.url.removeprefix("http://").split(":")
+    for noise in (b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(noise)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+    assert do(work).status_code == 200
