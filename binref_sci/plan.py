@@ -226,7 +226,8 @@ class Stored:
                 for axis, index in zip(sorted(points), row, strict=True):
                     axes[axis] = Grid(int(index), 1, 1)
                 grids = [grid for grid in axes if isinstance(grid, Grid)]
-                target = scratch[number].reshape([grid.count for grid in grids])
+                # The Ellipsis keeps a view where every axis is a point.
+                target = scratch[number, ...].reshape([grid.count for grid in grids])
                 self._read_grid(buffers, grids, target)
         out[...] = scratch[order.reshape(-1)]
 
@@ -507,7 +508,10 @@ def _resolve_advanced(parts: list[Any], shape: tuple[int, ...]) -> Selection:
     # Beside an index array, an integer counts as one too: NumPy broadcasts them together
     # and puts their common axes where the first stands, or in front if a slice is between.
     advanced = [n for n, part in enumerate(parts) if isinstance(part, int | np.ndarray)]
-    common = np.broadcast_shapes(*(np.shape(parts[n]) for n in advanced))
+    try:
+        common = np.broadcast_shapes(*(np.shape(parts[n]) for n in advanced))
+    except ValueError as error:
+        raise IndexError(f"indexing arrays could not be broadcast together: {error}") from error
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
     axes: list[Grid | _Picks] = []
     index_arrays: dict[int, NDArray[np.intp]] = {}

@@ -105,7 +105,7 @@ def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
 
 
 def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def bytes_read() -> int:

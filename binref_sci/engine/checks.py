@@ -71,7 +71,7 @@ def check(source: str | os.PathLike[str]) -> Report:
     BufferNotFoundError, FormatError
         If there is nothing to check at this path.
     """
-    given = Path(source).absolute()
+    given = Path(source).expanduser().absolute()
     if given.is_dir() and not is_run_directory(given):
         find(given)  # complains if there is no run in it
         places = [
@@ -319,5 +319,5 @@ def coordinate_buffers(journal: Path) -> set[str]:
     """Return the buffers of a journal's long coordinates, as its first line names them."""
     with journal.open("rb") as file:
         header = orjson.loads(file.readline())
-    coords = header.get("labels", {}).get("coords", {})
+    coords = header.get("labels", {}).get("coords") or {}
     return {made["buffer"] for made in coords.values() if "buffer" in made}
