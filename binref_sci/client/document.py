@@ -8,8 +8,8 @@ from typing import Any, Final
 
 Path = tuple[str | int, ...]
 
-_OUTPUTS: Final = ("ApplyOutputSchema", "Apply_OutputSchema")
-"""Names of the outputs' schema: ours, and tesseract-core's."""
+_OUTPUTS: Final = "ApplyOutputSchema"
+"""Name of the outputs' schema, here and in tesseract-core."""
 
 _SPECIAL: Final = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 """What stands for the numbers that JSON lacks."""
@@ -51,8 +51,7 @@ class Numbers:
         if self._schemas is None:
             found = self._document().get("components", {})
             self._schemas = found.get("schemas", {}) if isinstance(found, Mapping) else {}
-        nodes: list[Any] = [self._schemas.get(name) for name in _OUTPUTS]
-        nodes = [each for node in nodes for each in self._resolved(node)]
+        nodes = list(self._resolved(self._schemas.get(_OUTPUTS)))
         for part in path:
             inner = [each for node in nodes for each in _below(node, part)]
             nodes = [each for node in inner for each in self._resolved(node)]
