@@ -835,6 +835,14 @@ if child:
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
+def test_a_client_can_be_sent_to_workers(heat, door):
+    sim = heat.open(door, lazy=True)
+    sim.health()
+    again = pickle.loads(pickle.dumps(sim))
+    assert repr(again) == repr(sim)
+    assert again.apply({})["heat"].load().sum() == 12.0
+
+
 def test_a_result_can_be_pickled(heat, door):
     out = heat.open(door, lazy=True).apply({})
     again = pickle.loads(pickle.dumps(out))

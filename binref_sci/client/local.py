@@ -40,12 +40,16 @@ class Local:
         output_path: Path | None,
         input_path: Path | None,
     ) -> None:
+        self._made_of = target, output_path, input_path
         self.component = Component.load(target)
         self._output_path = output_path
         self._input_path = input_path
 
     def __str__(self) -> str:
         return f"{self.component.name} in this process"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Local, self._made_of  # loaded again where it arrives
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the component."""

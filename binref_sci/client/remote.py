@@ -64,6 +64,7 @@ class Remote:
         timeout: Timeout = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._made_of = url, output_path, input_path, timeout, transport
         self.url = normal_url(url)
         self._output_path = output_path
         self._input_path = input_path
@@ -77,6 +78,9 @@ class Remote:
 
     def __str__(self) -> str:
         return self.url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remote, self._made_of  # a worker elsewhere has connections of its own
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the server; fetched once."""
