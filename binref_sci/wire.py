@@ -443,7 +443,7 @@ def cast(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         raise PayloadError(_misfit(array, dtype))
     if np.can_cast(found, dtype, "safe"):
         return array.astype(dtype)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
         made = array.astype(dtype)
     if np.isinf(made).any():
         lost = _infinite_parts(made) & ~_infinite_parts(array)
