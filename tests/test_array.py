@@ -156,7 +156,7 @@ def test_the_running_call_says_where(call):
 @given(st.data(), arrays)
 def test_reshape_is_numpys(tmp_path_factory, data, array):
     made = BinrefArray.write(array, output_path=tmp_path_factory.mktemp("out"))
-    shape = data.draw(st.lists(st.integers(-2, 6), max_size=4).map(tuple))
+    shape = data.draw(st.lists(st.integers(-1, 6), max_size=4).map(tuple))
     try:
         wanted = array.reshape(shape)
     except ValueError:
@@ -562,21 +562,17 @@ class Resource:
 
 def test_a_call_closes_everything_even_if_one_fails(tmp_path):
     log = []
-    with (
-        pytest.raises(KeyboardInterrupt),
-        entering(Call(tmp_path, tmp_path, "a", 0)) as call,
-    ):
-        failures = [None, OSError("full"), KeyboardInterrupt(), None]
-        call.resources.extend(Resource(log, n, failure) for n, failure in enumerate(failures))
+    call = Call(tmp_path, tmp_path, "a", 0)
+    failures = [None, OSError("full"), KeyboardInterrupt(), None]
+    call.resources.extend(Resource(log, n, failure) for n, failure in enumerate(failures))
+    with pytest.raises(KeyboardInterrupt), entering(call):
+        pass
     assert log == [3, 2, 1, 0]
 
 
 def test_what_failed_in_a_call_is_not_hidden_by_what_fails_at_its_end(tmp_path):
-    with (
-        pytest.raises(ZeroDivisionError) as caught,
-        entering(Call(tmp_path, tmp_path, "a", 0)) as call,
-    ):
-        call.resources.append(Resource([], "w", OSError("full")))
+    call = Call(tmp_path, tmp_path, "a", 0, [Resource([], "w", OSError("full"))])
+    with pytest.raises(ZeroDivisionError) as caught, entering(call):
         raise ZeroDivisionError
     assert "full" in caught.value.__notes__[0]
 
@@ -584,6 +580,6 @@ def test_what_failed_in_a_call_is_not_hidden_by_what_fails_at_its_end(tmp_path):
 def test_a_call_knows_its_folders_wherever_the_solver_goes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run_a").mkdir()
-    with entering(Call(Path("run_a"), Path("."), "a", 0)):
+    with entering(Call(Path("run_a"), Path(), "a", 0)):
         monkeypatch.chdir("/")
         assert BinrefArray.write([1.0]).directory == tmp_path / "run_a"

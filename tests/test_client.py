@@ -1,3 +1,4 @@
+import contextlib
 import copy
 import gc
 import os
@@ -98,6 +99,9 @@ def replying(reply, *, times=1):
                 return
             with connection:
                 connection.settimeout(30)
+                if callable(reply):
+                    reply(connection)
+                    continue
                 _take_request(connection)
                 connection.sendall(reply)
 
@@ -106,6 +110,8 @@ def replying(reply, *, times=1):
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
         listener.close()
         thread.join(5)
 
@@ -717,6 +723,35 @@ def test_one_connection_serves_many_calls(heat):
             sim.apply({})
         assert ports() == first
         assert len(first) == 1
+
+
+def test_a_kept_connection_that_the_server_closed_is_no_error():
+    """As after a failure in some servers: the reply promises to go on, then they hang up."""
+    polite = http({"detail": "no"}, "500 No").replace(b"Connection: close\r\n", b"")
+    with replying(polite, times=3) as url:
+        sim = Tesseract.from_url(url)
+        for _ in range(3):
+            with pytest.raises(RemoteError, match="answered 500"):
+                sim.health()
+
+
+def test_a_request_that_may_have_been_taken_is_not_sent_again():
+    taken = []
+
+    def slowly(connection):
+        for _ in range(2):
+            taken.append(_take_request(connection))
+            if len(taken) == 2:
+                time.sleep(1.5)
+                return
+            connection.sendall(http({}).replace(b"Connection: close\r\n", b""))
+
+    with replying(slowly) as url:
+        sim = Tesseract.from_url(url)
+        sim.health()
+        with pytest.raises(RemoteConnectionError, match="broke before"):
+            sim.health()
+    assert len(taken) == 2
 
 
 def test_threads_share_a_client(echo, door):

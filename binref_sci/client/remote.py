@@ -6,8 +6,9 @@ import os
 import re
 import ssl
 import threading
+import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
-from binref_sci.client.inputs import Inputs
+from binref_sci.client.inputs import Inputs, Piece
 from binref_sci.client.replies import Reply
 from binref_sci.errors import FormatError, PayloadError, RemoteConnectionError, RemoteError
 
@@ -25,8 +26,16 @@ IDLE_SECONDS: Final = 4.0
 """Idle connections are closed by us before servers do it (5 s is common): a request that
 meets a closing server fails, and may not simply be sent again."""
 
+STALE_SECONDS: Final = 1.0
+"""A request on a kept connection that breaks this soon, unanswered, was never taken: the server
+had hung up before. It is sent again. Later the component may have begun, and it is not."""
+
 _ERROR_BYTES: Final = 1 << 20
 _JSON_TYPE: Final = re.compile(r"application/(json|[a-z0-9.-]+\+json|json\+[a-z0-9]+)")
+
+
+class _StaleError(Exception):
+    """A kept connection turned out to be closed."""
 
 
 class Remote:
@@ -109,7 +118,7 @@ class Remote:
             endpoint,
             params={} if run_id is None else {"run_id": run_id},
             headers={"Accept": accept, "Content-Type": "application/json"},
-            content=inputs.body(self._input_path),
+            body=lambda: inputs.body(self._input_path),
         )
         hint = (
             f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
@@ -142,13 +151,63 @@ class Remote:
                 self._closer = weakref.finalize(self, _close, self._client, self._process)
             return self._client
 
-    def _request(self, method: str, path: str, **options: Any) -> Callable[[], Any]:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Callable[[], bytes | Iterator[Piece]] = bytes,
+        **options: Any,
+    ) -> Callable[[], Any]:
         """Return what parses the reply, or raise what it stands for."""
         url = f"{self.url}/{path}"
+        while True:
+            try:
+                reply = self._exchange(method, url, content=body(), **options)
+                break
+            except _StaleError:
+                continue  # each time there is a kept connection less
+            except httpx.TimeoutException as error:
+                raise RemoteConnectionError(self._late(method, url, error)) from error
+            except httpx.ConnectError as error:
+                raise RemoteConnectionError(
+                    f"nothing answers at {self.url} ({error}); is the server running, and is this "
+                    "its address?"
+                ) from error
+            except httpx.HTTPError as error:
+                raise RemoteConnectionError(
+                    f"{method} {url}: the connection broke before the reply was complete "
+                    f"({error}); the server's log says why, if it is still there"
+                ) from error
+
+        def read() -> Any:
+            try:
+                return orjson.loads(reply)
+            except (orjson.JSONDecodeError, RecursionError) as error:
+                raise RemoteError(
+                    f"{method} {url} answered with {len(reply)} bytes that are not valid JSON: "
+                    f"{error}",
+                    200,
+                ) from error
+
+        return read
+
+    def _exchange(self, method: str, url: str, **options: Any) -> bytearray:
+        """Send one request; return the body of a reply that is JSON, or says so."""
+        opened = False
+        started = time.monotonic()
+
+        def trace(event: str, _: Any) -> None:
+            nonlocal opened
+            opened = opened or event.endswith(("connect_tcp.started", "connect_unix.started"))
+
+        options["extensions"] = {"trace": trace}
+        answered = False
         try:
             with self._http().stream(method, url, **options) as response:
+                answered = True
                 if response.status_code != 200:
-                    self._refuse(path, response, _start_of(response))
+                    self._refuse(url.removeprefix(f"{self.url}/"), response, _start_of(response))
                 media_type = response.headers.get("content-type", "")
                 if not _JSON_TYPE.fullmatch(media_type.partition(";")[0].strip().lower()):
                     raise RemoteError(
@@ -160,30 +219,12 @@ class Remote:
                 body = bytearray()
                 for piece in response.iter_bytes():
                     body += piece
-        except httpx.TimeoutException as error:
-            raise RemoteConnectionError(self._late(method, url, error)) from error
-        except httpx.ConnectError as error:
-            raise RemoteConnectionError(
-                f"nothing answers at {self.url} ({error}); is the server running, and is this "
-                "its address?"
-            ) from error
-        except httpx.HTTPError as error:
-            raise RemoteConnectionError(
-                f"{method} {url}: the connection broke before the reply was complete ({error}); "
-                "the server's log says why, if it is still there"
-            ) from error
-
-        def read() -> Any:
-            try:
-                return orjson.loads(body)
-            except (orjson.JSONDecodeError, RecursionError) as error:
-                raise RemoteError(
-                    f"{method} {url} answered with {len(body)} bytes that are not valid JSON: "
-                    f"{error}",
-                    200,
-                ) from error
-
-        return read
+                return body
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            at_once = time.monotonic() - started < STALE_SECONDS
+            if not answered and not opened and at_once:
+                raise _StaleError from error
+            raise
 
     def _late(self, method: str, url: str, error: httpx.TimeoutException) -> str:
         what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no sign of life"
