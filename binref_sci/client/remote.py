@@ -95,6 +95,10 @@ class Remote:
             return {}  # a server of another kind
         return found if isinstance(found, dict) else {}
 
+    def _known(self) -> dict[str, Any]:
+        """Return the OpenAPI document if it was to be had."""
+        return self._openapi or {}
+
     def health(self) -> dict[str, Any]:
         """Return what the server says of itself."""
         found = self._request("GET", "health")()
@@ -124,7 +128,7 @@ class Remote:
             f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
             f"{self.url} writes to?"
         )
-        return Reply(read, self._output_path, None, hint)
+        return Reply(read, self._output_path, None, hint, self._known)
 
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""
