@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,7 @@ _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 
 
 class Block:
-    """One block being written; a context manager that removes it if it fails.
+    """One block being written; a context manager that removes it unless it is finished.
 
     Parameters
     ----------
@@ -56,10 +57,16 @@ class Block:
         self.dtype = checked_dtype(dtype)
         self.what = what
         self.rows, self.columns = math.prod(outer), math.prod(inner)
-        self._directory = os.path.abspath(output_path or running_output_path())  # noqa: PTH100
-        os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103
+        self._directory = Path(output_path or running_output_path()).absolute()
+        self._directory.mkdir(parents=True, exist_ok=True)
         self._name, self._fd = create_buffer(self._directory)
         self._end = 0
+
+    def __enter__(self) -> Block:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
 
     def append(self, row: Any) -> None:
         """Write the next row, of the input's shape.
@@ -69,7 +76,7 @@ class Block:
         ComponentError
             If it has another shape or kind of number.
         """
-        data = self._fitted(row, self.inner)
+        data = self.fitted(row, self.inner)
         write_at(self._fd, data, self._end)
         self._end += data.nbytes
 
@@ -86,7 +93,7 @@ class Block:
         count, itemsize = len(panel), self.dtype.itemsize
         if not self._end:
             self._end = self.rows * self.columns * itemsize
-            os.ftruncate(self._fd, self._end)
+            os.ftruncate(self._fd, self._end)  # a gap costs nothing until it is written
         step = max(1, _TURNED // max(1, count * itemsize))
         for start in range(0, self.rows, step):
             turned = np.ascontiguousarray(panel[:, start : start + step].T)
@@ -98,7 +105,14 @@ class Block:
                 write_at(self._fd, row, place)
                 place += self.columns * itemsize
 
-    def _fitted(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    def fitted(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return a row or column as it is stored.
+
+        Raises
+        ------
+        ComponentError
+            If it has another shape or kind of number.
+        """
         array = np.asarray(value)
         if array.shape != shape:
             raise ComponentError(f"{self.what} has shape {array.shape}, expected {shape}")
@@ -122,4 +136,4 @@ class Block:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            os.unlink(os.path.join(self._directory, self._name))  # noqa: PTH108, PTH118
+            Path(self._directory, self._name).unlink(missing_ok=True)
