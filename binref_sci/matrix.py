@@ -20,7 +20,7 @@ from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
 from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
 
-BLOCK_BYTES: Final = 2 * 1024 * 1024
+BLOCK_BYTES: Final = 512 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
 
 

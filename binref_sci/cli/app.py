@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from binref_sci.cli import check, demo, run, serve, show, terminal
+from binref_sci.cli import check, check_gradients, demo, run, serve, show, terminal
 from binref_sci.errors import BinrefError, ComponentError
 
-_COMMANDS = (run, serve, show, check, demo)
+_COMMANDS = (run, serve, show, check, demo, check_gradients)
 
 EXIT_COMPONENT = 1
 EXIT_CALLER = 2
