@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from binref_sci.errors import CorruptBufferError
 
-
 _FEED: Final = 256 * 1024  # compressed bytes handed to the decoder at a time
 
 

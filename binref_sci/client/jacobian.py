@@ -100,7 +100,8 @@ class Jacobian(Result):
         matrix = operator.array.reshape(operator.shape)
         if isinstance(matrix, BinrefArray):
             return matrix.to_dask(chunks)
-        return da.from_array(matrix, chunks="auto" if chunks is None else chunks)
+        made: da.Array = da.from_array(matrix, chunks="auto" if chunks is None else chunks)
+        return made
 
     def to_dataarray(self, output: str, wrt: str, *, chunks: Any = {}) -> xr.DataArray:  # noqa: B006  # never written to
         """Return a block with the dimensions of the output followed by those of the input.

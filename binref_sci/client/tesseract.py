@@ -17,7 +17,7 @@ from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
 from binref_sci.client.result import Result
 from binref_sci.client.settings import Settings, absolute
-from binref_sci.errors import FormatError, PayloadError
+from binref_sci.errors import FormatError, PayloadError, RemoteError
 from binref_sci.runtime.gradients import GRADIENTS, Gradient, labels_of
 from binref_sci.runtime.run import checked_run_id
 
@@ -417,9 +417,7 @@ class Tesseract:
         except RemoteError:
             return {}
 
-    def _ask(
-        self, endpoint: str, ready: Inputs, run_id: str | None, output_format: str
-    ) -> Reply:
+    def _ask(self, endpoint: str, ready: Inputs, run_id: str | None, output_format: str) -> Reply:
         return self._door.call(
             endpoint,
             ready,
@@ -487,7 +485,9 @@ def _settings(
 def _paths(chosen: Iterable[str]) -> list[str]:
     """Return selected paths; sets in an order that is the same in every process."""
     if isinstance(chosen, str):
-        raise PayloadError(f"paths are given as a list, got the text {chosen!r}; write [{chosen!r}]")
+        raise PayloadError(
+            f"paths are given as a list, got the text {chosen!r}; write [{chosen!r}]"
+        )
     return sorted(chosen) if isinstance(chosen, Set) else list(chosen)
 
 

@@ -148,7 +148,9 @@ def check_gradients(
             and np.size(paths.get(values, path))
         ]
         wrt = _chosen(inputs, floating, "differentiable input with floating-point elements")
-        of = _chosen(outputs, [path for path, each in known.items() if each.size], "differentiable output")
+        of = _chosen(
+            outputs, [path for path, each in known.items() if each.size], "differentiable output"
+        )
         check = _Check(component, run, values, of, wrt, known, eps, rtol)
         yield from check.all(chosen, directions, np.random.default_rng(seed))
 
@@ -258,9 +260,7 @@ class _Check:
             )
         return made
 
-    def _ask(
-        self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]
-    ) -> Any:
+    def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
         """Return an endpoint's result, or why there is none."""
         asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector)
         try:
@@ -290,7 +290,7 @@ class _Check:
             return self.rtol
         kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
         unit = max(float(np.finfo(inexact(kind)).eps) for kind in kinds)
-        return max(1e-5, 10 * unit ** (2 / 3))
+        return max(1e-5, 10 * math.pow(unit, 2 / 3))
 
 
 def _drawn(

@@ -15,6 +15,7 @@ evaluate them at once: the ``map`` of a thread or process pool.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -236,15 +237,14 @@ class _Stepping:
         parent: Path | None = None if call is None else call.run_directory
         evaluation = Evaluation(apply_fn, tuple(outputs), parent)
         base = evaluation(inputs)
-        return cls(
-            evaluation, inputs, base, algorithm, _steps(eps, chosen), batch_size, mapper
-        )
+        return cls(evaluation, inputs, base, algorithm, _steps(eps, chosen), batch_size, mapper)
 
     def _relative(self, *points: NDArray[Any]) -> float:
         """Return the step relative to an element, by the coarsest dtype involved."""
         kinds = [inexact(each.dtype) for each in (*points, *self.base.values())]
         unit = max((float(np.finfo(kind).eps) for kind in kinds), default=2.0**-52)
-        return unit ** (1 / 3 if self.algorithm == "central" else 1 / 2)
+        power = 1 / 3 if self.algorithm == "central" else 1 / 2
+        return math.pow(unit, power)
 
     def nothing(self) -> Values:
         """Return derivatives of zero, for their shapes."""
@@ -312,9 +312,7 @@ class _Stepping:
         lower, width = (at(-step), 2 * step) if self.algorithm == "central" else (self.base, step)
         return self._quotients(at(step), lower, width, dtype)
 
-    def _quotients(
-        self, upper: Values, lower: Values, width: Any, dtype: np.dtype[Any]
-    ) -> Values:
+    def _quotients(self, upper: Values, lower: Values, width: Any, dtype: np.dtype[Any]) -> Values:
         made: Values = {}
         for output, value in upper.items():
             if value.shape != self.base[output].shape:

@@ -470,9 +470,7 @@ def _numbers(value: Any, where: str) -> Any:
         raise ComponentError(f"{where} is no array: {error}") from error
 
 
-def _block(
-    value: Any, outputs: type[BaseModel], output: str, values: BaseModel, path: str
-) -> Any:
+def _block(value: Any, outputs: type[BaseModel], output: str, values: BaseModel, path: str) -> Any:
     where = f"[{output!r}][{path!r}]"
     array = _numbers(value, where)
     inner = np.shape(paths.get(values, path))
@@ -549,9 +547,7 @@ def labels_of(
                     made[f"{output}.{path}"] = joined.to_json()
         return made
     side, chosen = (inputs, chosen_inputs) if gradient.takes_outputs else (outputs, chosen_outputs)
-    return {
-        path: found.to_json() for path in chosen if (found := label_of(side, path)) is not None
-    }
+    return {path: found.to_json() for path in chosen if (found := label_of(side, path)) is not None}
 
 
 def label_of(labels: Mapping[str, Any], path: str) -> Labels | None:

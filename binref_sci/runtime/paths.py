@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -143,11 +143,11 @@ def get(tree: Any, path: str) -> Any:
     1
     """
     for number, step in enumerate(steps := parse(path)):
-        tree = _inside(tree, step, lambda n=number: spell(steps[:n]))
+        tree = _inside(tree, step, steps[:number])
     return tree
 
 
-def _inside(tree: Any, step: Step, where: Callable[[], str]) -> Any:
+def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
     if step.kind == "field":
         if isinstance(tree, BaseModel):
             if step.name in type(tree).model_fields:
@@ -161,9 +161,9 @@ def _inside(tree: Any, step: Step, where: Callable[[], str]) -> Any:
     elif step.kind == "item" and isinstance(tree, list | tuple | Trajectory):
         if int(step.name) < len(tree):
             return tree[int(step.name)]
-        raise PathError(f"there is no {step} in {where()!r}, which has {len(tree)} items")
+        raise PathError(f"there is no {step} in {spell(above)!r}, which has {len(tree)} items")
     kind = {"field": "no field", "key": "no key", "item": "no list with an item"}[step.kind]
-    raise PathError(f"there is {kind} {str(step)!r}" + (f" in {where()!r}" if where() else ""))
+    raise PathError(f"there is {kind} {str(step)!r}" + (f" in {spell(above)!r}" if above else ""))
 
 
 def _key(tree: Mapping[Any, Any], name: str) -> Any:
