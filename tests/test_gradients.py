@@ -180,7 +180,8 @@ def test_every_path_is_read_back_as_it_was_spelled(steps):
 
 
 @pytest.mark.parametrize(
-    "path", ["", ".", "x.", "[-1]", "[1.5]", "[]", "{}", "a b", "[" + "9" * 5000 + "]", "a..b", "{a"]
+    "path",
+    ["", ".", "x.", "[-1]", "[1.5]", "[]", "{}", "a b", "[" + "9" * 5000 + "]", "a..b", "{a"],
 )
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(paths.PathError):
@@ -521,9 +522,13 @@ def test_a_server_answers_as_a_call_in_this_process_does(tmp_path):
                     two = local.jacobian(given, PATHS, ["y", "total"])
                     for output, path in itertools.product(["y", "total"], PATHS):
                         np.testing.assert_array_equal(one[output][path], two[output][path])
-                    made = sim.jacobian_vector_product(given, ["x"], ["y"], {"x": [1, 2, 3]}, lazy=lazy)
+                    made = sim.jacobian_vector_product(
+                        given, ["x"], ["y"], {"x": [1, 2, 3]}, lazy=lazy
+                    )
                     np.testing.assert_array_equal(made["y"], [0, 1])
-                    made = sim.vector_jacobian_product(given, ["x"], ["y"], {"y": [1, 2]}, lazy=lazy)
+                    made = sim.vector_jacobian_product(
+                        given, ["x"], ["y"], {"y": [1, 2]}, lazy=lazy
+                    )
                     np.testing.assert_array_equal(made["x"], [0, 1, 2])
         body = {"inputs": INPUTS, **vjp({"y": [1.0, 0.0, 0.0]})}
         with server.client() as http:
