@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks import forwarding, importing, memory, opening, writing
+from benchmarks import client, forwarding, importing, memory, opening, writing
 from benchmarks.harness import HEADINGS, ROUNDS, Row
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "writing": writing.rows,
     "memory": memory.rows,
     "forwarding": forwarding.rows,
+    "client": client.rows,
     "opening": opening.rows,
     "importing": importing.rows,
 }

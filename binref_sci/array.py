@@ -445,10 +445,11 @@ def _find(
             f"from_file({relative!r}) needs the directory it is relative to: there is no running "
             "call here (the threads of a pool do not see it); pass output_path="
         )
-    run_directory, outer = _absolute(call.run_directory), _absolute(call.output_path)
-    # A file that was found in the output path before is looked for there, once nothing has
-    # taken its place in the run directory.
-    if not is_known(outer, relative) or os.path.lexists(os.path.join(run_directory, relative)):
+    run_directory, outer = os.fspath(call.run_directory), os.fspath(call.output_path)
+    # A file known to lie in the output path, and not in the run directory, is looked for
+    # there at once, unless one has come in its place: telling so by an error is slow.
+    known = is_known(outer, relative) and not is_known(run_directory, relative)
+    if not known or os.path.lexists(f"{run_directory}/{relative}"):
         try:
             return run_directory, status_of(run_directory, relative)
         except BufferNotFoundError:
@@ -481,9 +482,13 @@ def _plain(shape: Any, dtype: Any) -> bool:
     """Tell whether these can be a cache key: (True, 2) and (1.0, 2) equal (1, 2)."""
     return (
         type(shape) is tuple
-        and all(type(length) is int for length in shape)
-        and isinstance(dtype, str | type | np.dtype)
+        and _INT.issuperset(map(type, shape))
+        and isinstance(dtype, _HASHABLE_DTYPES)
     )
+
+
+_INT = frozenset([int])
+_HASHABLE_DTYPES = (str, type, np.dtype)
 
 
 @lru_cache(maxsize=256)

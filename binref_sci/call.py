@@ -50,6 +50,11 @@ class Call:
     started_ns: int
     resources: list[Closeable] = field(default_factory=list, compare=False)
 
+    def __post_init__(self) -> None:
+        # A solver may change the working directory.
+        for name in ("run_directory", "output_path"):
+            object.__setattr__(self, name, Path(getattr(self, name)).absolute())
+
 
 _running: ContextVar[Call | None] = ContextVar("binref_sci_running_call", default=None)
 

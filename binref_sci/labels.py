@@ -91,7 +91,10 @@ class Labels:
             return NotImplemented
         return self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]  # holds arrays
+    def __hash__(self) -> int:
+        # Of the names alone: what they stand for may be arrays. `Annotated[..., labels] | None`
+        # needs a hash.
+        return hash((self.dims, frozenset(self.coords), frozenset(self.attrs)))
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that plain JSON can hold."""
@@ -183,12 +186,14 @@ def attrs_from_json(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute_to_json(value: Any, name: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return {_TYPED: "array", **_array_to_json(value)}
-    if isinstance(value, np.generic):
-        if value.dtype.kind == "U":
-            return str(value)
-        return {_TYPED: "scalar", **_array_to_json(np.asarray(value))}
+    if isinstance(value, np.str_):
+        return str(value)
+    if isinstance(value, np.ndarray | np.generic):
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        try:
+            return {_TYPED: kind, **_array_to_json(np.asarray(value))}
+        except UnsupportedDTypeError as error:
+            raise UnsupportedDTypeError(f"attribute {name!r}: {error}") from None
     if isinstance(value, float) and not math.isfinite(value):
         return {_TYPED: "float", "data": _number_to_json(value)}
     if value is None or isinstance(value, bool | int | float | str):

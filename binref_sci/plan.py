@@ -47,8 +47,8 @@ class Segment:
     stride
         Bytes from one snapshot to the next; negative in a reversed trajectory.
     offsets, sizes
-        Byte offset and size in the buffer of each snapshot, int64, shape ``(count,)``;
-        given where snapshots are compressed or scattered: `offset` and `stride` then
+        Byte offset of each snapshot, int64, shape ``(count,)``, where they are scattered,
+        and with it the size of each, where they are compressed. `offset` and `stride` then
         say nothing.
     """
 
@@ -61,15 +61,16 @@ class Segment:
 
     def cut(self, start: int, step: int, count: int) -> Segment:
         """Return every `step`-th snapshot from `start` on, `count` of them."""
-        if self.offsets is not None and self.sizes is not None:
+        if self.offsets is not None:
             places = start + step * np.arange(count)
-            return Segment(self.path, 0, count, 0, self.offsets[places], self.sizes[places])
+            sizes = None if self.sizes is None else self.sizes[places]
+            return Segment(self.path, 0, count, 0, self.offsets[places], sizes)
         return Segment(self.path, self.offset + start * self.stride, count, self.stride * step)
 
     def place(self, index: int) -> tuple[int, int | None]:
         """Return offset and compressed size of one snapshot."""
-        if self.offsets is not None and self.sizes is not None:
-            return int(self.offsets[index]), int(self.sizes[index])
+        if self.offsets is not None:
+            return int(self.offsets[index]), None if self.sizes is None else int(self.sizes[index])
         return self.offset + index * self.stride, None
 
 
@@ -225,7 +226,8 @@ class Stored:
                 for axis, index in zip(sorted(points), row, strict=True):
                     axes[axis] = Grid(int(index), 1, 1)
                 grids = [grid for grid in axes if isinstance(grid, Grid)]
-                target = scratch[number].reshape([grid.count for grid in grids])
+                # The Ellipsis keeps a view where every axis is a point.
+                target = scratch[number, ...].reshape([grid.count for grid in grids])
                 self._read_grid(buffers, grids, target)
         out[...] = scratch[order.reshape(-1)]
 
@@ -506,7 +508,10 @@ def _resolve_advanced(parts: list[Any], shape: tuple[int, ...]) -> Selection:
     # Beside an index array, an integer counts as one too: NumPy broadcasts them together
     # and puts their common axes where the first stands, or in front if a slice is between.
     advanced = [n for n, part in enumerate(parts) if isinstance(part, int | np.ndarray)]
-    common = np.broadcast_shapes(*(np.shape(parts[n]) for n in advanced))
+    try:
+        common = np.broadcast_shapes(*(np.shape(parts[n]) for n in advanced))
+    except ValueError as error:
+        raise IndexError(f"indexing arrays could not be broadcast together: {error}") from error
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
     axes: list[Grid | _Picks] = []
     index_arrays: dict[int, NDArray[np.intp]] = {}

@@ -132,7 +132,7 @@ def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
         try:
             status = os.stat(path)
         except OSError:
-            pass
+            _inside.pop(key, None)
         else:
             if status.st_ino == inode and status.st_dev == device and status.st_mode == mode:
                 return status

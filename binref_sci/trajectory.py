@@ -357,7 +357,7 @@ def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Seg
         return [Segment(path, int(offsets[0]), count, int(steps[0]))]
     if len(turns) > count // 8:
         # Scattered: a column of offsets is smaller than a segment for each pair.
-        return [Segment(path, 0, count, 0, offsets, np.full(count, nbytes, dtype=np.int64))]
+        return [Segment(path, 0, count, 0, offsets)]
     segments: list[Segment] = []
     start = 0
     for turn in [*turns.tolist(), count - 1]:

@@ -1,4 +1,4 @@
-"""The encoder and the decoder: values to text in pieces, and back."""
+"""The encoder: values to text in pieces."""
 
 import datetime
 import enum
@@ -24,14 +24,11 @@ from binref_sci.errors import (
     BufferNotFoundError,
     ComponentError,
     FormatError,
-    InvalidReferenceError,
-    NoOutputPathError,
-    PayloadError,
     TruncatedBufferError,
 )
 from binref_sci.runtime import Array, Float64, models
-from binref_sci.runtime.decoder import decode
 from binref_sci.runtime.encoder import Encoding, encode
+from tests.decoding import decode
 
 FORMATS = ["json", "json+base64", "json+binref"]
 FORMS = [(name, None) for name in FORMATS] + [("json+base64", "lz4"), ("json+binref", "lz4")]
@@ -237,7 +234,7 @@ def test_forwarding_reads_nothing(tmp_path):
 
 def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     (tmp_path / "a.bin").touch()
-    os.truncate(tmp_path / "a.bin", 8 * 1_000_000)
+    os.truncate(tmp_path / "a.bin", 8 * 200_000)
     many = Trajectory.from_refs(
         [
             BinrefArray.from_file("a.bin", (1,), "float64", offset=8 * n, output_path=tmp_path)
@@ -247,7 +244,7 @@ def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     many = Trajectory(
         type(many.stored)(
             many.stored.root,
-            (many.segments[0].__class__("a.bin", 0, 1_000_000, 8),),
+            (many.segments[0].__class__("a.bin", 0, 200_000, 8),),
             many.stored.inner,
             many.stored.dtype,
         )
@@ -256,7 +253,7 @@ def test_a_trajectory_of_many_snapshots_is_encoded_in_little_memory(tmp_path):
     total = sum(map(len, encode({"x": many}, "json+binref", directory=tmp_path)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert total > 100_000_000
+    assert total > 20_000_000
     assert peak < 8_000_000
 
 
@@ -375,93 +372,6 @@ def test_missing_or_short_buffers_are_found_before_the_first_piece(tmp_path, for
             encode({"x": value}, form)
 
 
-# ---------------------------------------------------------------- decoding
-
-
-def reference(buffer, shape=(2,), dtype="float64", **more):
-    data = {"buffer": buffer, "encoding": "binref", **more}
-    return {"object_type": "array", "shape": list(shape), "dtype": dtype, "data": data}
-
-
-def dumped(value):
-    return orjson.dumps({"x": value})
-
-
-# R14
-@pytest.mark.parametrize("lazy", [True, False])
-@pytest.mark.parametrize("several", [1, 3])
-@pytest.mark.parametrize(
-    "buffer", ["../x.bin:0", "/tmp/x.bin:0", "link/x.bin:0", "../out2/x.bin:0"]
-)
-def test_a_reply_cannot_point_outside_the_output_path(tmp_path, buffer, lazy, several):
-    out = tmp_path / "out"
-    for folder in (out, tmp_path / "out2", tmp_path / "other"):
-        folder.mkdir()
-        (folder / "x.bin").write_bytes(bytes(16))
-    (tmp_path / "x.bin").write_bytes(bytes(16))
-    (out / "link").symlink_to(tmp_path / "other")
-    value = [reference(buffer)] * several if several > 1 else reference(buffer)
-    with pytest.raises(InvalidReferenceError, match=r"^x"):
-        decode(dumped(value), directory=out, lazy=lazy)
-
-
-def test_a_path_that_stays_inside_is_followed(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "base").symlink_to(tmp_path / "real")
-    np.ones(2).tofile(tmp_path / "real" / "b.bin")
-    for lazy in (True, False):
-        found = decode(dumped(reference("a/../b.bin:0")), directory=tmp_path / "base", lazy=lazy)
-        np.testing.assert_array_equal(np.asarray(found["x"]), [1, 1])
-
-
-def test_references_without_a_folder_are_an_error_that_says_what_to_pass():
-    with pytest.raises(NoOutputPathError, match=r"x refers to .* pass output_path="):
-        decode(dumped(reference("a.bin:0")))
-
-
-def test_a_bare_path_is_read_as_offset_zero_in_any_company(tmp_path):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    refs = [reference("a.bin"), reference("a.bin:16"), reference("a.bin:32")]
-    found = decode(dumped(refs), directory=tmp_path, lazy=True)["x"]
-    assert isinstance(found, Trajectory)
-    np.testing.assert_array_equal(found.load(), [[0, 1], [2, 3], [4, 5]])
-
-
-def test_a_ragged_list_stays_a_list(tmp_path):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    for odd in (
-        reference("a.bin:0", (3,)),
-        reference("a.bin:0", (2,), "int8"),
-        {"n": 1},
-        3,
-        None,
-        {
-            "object_type": "array",
-            "shape": [1],
-            "dtype": "int8",
-            "data": {"buffer": [1], "encoding": "json"},
-        },
-    ):
-        found = decode(dumped([reference("a.bin:0"), odd]), directory=tmp_path, lazy=True)["x"]
-        assert isinstance(found, list)
-        assert isinstance(found[0], BinrefArray)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [reference("a.bin:-8"), reference("a.bin:1:2:3"), reference("a.bin:0", (-1,)), reference(5)],
-)
-def test_a_malformed_reference_in_a_list_is_named_by_its_place(tmp_path, odd):
-    np.arange(6.0).tofile(tmp_path / "a.bin")
-    with pytest.raises(InvalidReferenceError, match=r"x\.\[1\]"):
-        decode(dumped([reference("a.bin:0"), odd]), directory=tmp_path, lazy=True)
-
-
-def test_a_reply_that_is_no_json_is_an_error():
-    with pytest.raises(PayloadError, match="not valid JSON"):
-        decode(b'{"x": NaN}')
-
-
 # R61
 @pytest.mark.parametrize(("form", "compression"), FORMS)
 def test_decoded_arrays_are_writable_and_nobody_elses(tmp_path, form, compression):
@@ -472,16 +382,6 @@ def test_decoded_arrays_are_writable_and_nobody_elses(tmp_path, form, compressio
     first["y"][0] *= 2
     same(first["y"][1:], [np.arange(4.0)] * 2)
     same(second, value)
-
-
-def test_a_lazy_reply_keeps_its_owner(tmp_path):
-    owner = object()
-    many = snapshots(tmp_path)
-    body = text({"many": many, "one": many[0]}, "json+binref", directory=tmp_path)
-    found = decode(body, directory=tmp_path, lazy=True, owner=owner)
-    assert found["many"].owner is owner
-    assert found["many"][0].layout.owner is owner
-    assert found["one"].layout.owner is owner
 
 
 # R41

@@ -24,8 +24,9 @@ from binref_sci.errors import (
 )
 from binref_sci.runtime import endpoint, experimental
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.decoder import decode
 from binref_sci.runtime.run import RunDirectory
+from tests.decoding import decode
+from tests.policy import FULL
 
 FORMATS = ["json", "json+base64", "json+binref"]
 
@@ -497,7 +498,9 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=3000 if FULL else 100
+)
 @given(value=json_values, wrap=st.booleans(), form=st.sampled_from(FORMATS))
 def test_whatever_is_sent_is_an_answer_or_the_callers_mistake(tmp_path, value, wrap, form):
     component = _passthrough(tmp_path)
@@ -624,6 +627,7 @@ def test_an_edited_component_is_loaded_anew(tmp_path):
 
 
 # R33
+@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
 def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):
     one = loaded(tmp_path / "one", STREAMING)
     two = loaded(tmp_path / "two", STREAMING)
@@ -632,7 +636,8 @@ def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):
     def work(component, folder, form, steps):
         try:
             for _ in range(10):
-                response = quietly(component, {"steps": steps}, folder, output_format=form)
+                # not quietly(): catch_warnings is not safe in threads
+                response = call(component, {"steps": steps}, folder, output_format=form)
                 found = decode(response.body(), directory=folder)
                 assert len(found["trajectory"]) == steps
                 assert response.run.path.is_relative_to(folder)

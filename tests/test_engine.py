@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import json
 import os
 import pickle
 import resource
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import dask
@@ -24,6 +27,7 @@ import binref_sci
 from binref_sci import BinrefArray, BinrefWriter, Trajectory, open_dataset, open_references
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.errors import (
+    BinrefError,
     BufferNotFoundError,
     FormatError,
     InvalidReferenceError,
@@ -235,7 +239,7 @@ def test_schema_labels_label_what_no_journal_does(tmp_path):
     ds = open_dataset(tmp_path)
     assert ds.out.dims == ("step", "x")
     assert ds.out.attrs == {"units": "K"}
-    assert ds.parts.dims == ("parts_dim_0", "x")
+    assert ds.parts.dims == ("time", "x")
     assert ds.parts.attrs == {"units": "Pa"}
     assert ds["named.k"].attrs == {"long_name": "any"}
     np.testing.assert_array_equal(ds.x, np.arange(4.0))
@@ -263,9 +267,22 @@ def test_dimensions_that_disagree_are_told_apart(tmp_path):
     np.testing.assert_array_equal(ds.field_time, [0.0, 0.5, 1.0])
 
 
+def test_a_field_named_as_a_dimension_is_its_coordinate_if_it_can_be(tmp_path):
+    refs = stream(tmp_path, attrs={"units": "K"})
+    x = BinrefArray.write(np.linspace(0, 1, 4), output_path=tmp_path)
+    y = BinrefArray.write(np.zeros((3, 3)), output_path=tmp_path)
+    respond(tmp_path, {"x": x, "y": y, "out": refs, "time": 7})
+    ds = open_dataset(tmp_path)
+    assert ds.out.dims == ("out_time", "out_y", "x")
+    np.testing.assert_array_equal(ds.out.sel(x=1.0), np.arange(5)[:, None] * np.ones(3))
+    assert ds.y.shape == (3, 3)
+    assert int(ds.time) == 7
+
+
 def test_a_label_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
-    stream(tmp_path, coords={"x": np.arange(9.0)})
-    with pytest.warns(UserWarning, match=r"coordinate 'x' of variable 'heat' has shape \(9,\)"):
+    stream(tmp_path, coords={"x": np.arange(4.0)})
+    restate(tmp_path, lambda made: made["labels"]["coords"]["x"].update(dims=["y"]))
+    with pytest.warns(UserWarning, match=r"coordinate 'x' of variable 'heat' has shape \(4,\)"):
         ds = open_dataset(tmp_path)
     assert "x" not in ds.coords
     assert ds.heat.shape == (5, 3, 4)
@@ -563,6 +580,30 @@ def test_indexing_blocks_equals_indexing_the_whole(block_array, data):
     np.testing.assert_array_equal(array[key], whole[key])
 
 
+def test_coordinates_of_blocks_are_laid_side_by_side(tmp_path):
+    x, y = np.arange(4.0), np.arange(5.0) / 2
+    for a, b in ((3, 5), (0, 3)):
+        with BinrefWriter(
+            "u",
+            dims=("t", "y", "x"),
+            coords={
+                "x": x,
+                "y": ("y", y[a:b], {"units": "m"}),
+                "area": (("y", "x"), y[a:b, None] * x),
+            },
+            block=(slice(a, b), slice(None)),
+            shape=(5, 4),
+            output_path=tmp_path,
+            run_id="r1",
+        ) as writer:
+            writer.write(np.ones((b - a, 4)), time=0.0)
+    ds = open_dataset(tmp_path)
+    np.testing.assert_array_equal(ds.y, y)
+    np.testing.assert_array_equal(ds.x, x)
+    np.testing.assert_array_equal(ds.area, y[:, None] * x)
+    assert ds.y.attrs == {"units": "m"}
+
+
 def test_as_many_snapshots_as_all_blocks_have(tmp_path):
     whole = blocks(tmp_path, cuts=((0, 2),))
     rest = whole[:2]
@@ -784,6 +825,67 @@ def test_references_that_lead_outside_are_refused(tmp_path, path):
         open_dataset(tmp_path / "run")
 
 
+numbers = st.integers(-2, 2**64) | st.sampled_from(
+    [2**31, 2**40, 2**60, 2**63, 1.5, True, None, "2"]
+)
+buffers = st.sampled_from(
+    [
+        "a.bin:0",
+        "a.bin",
+        "a.bin:8",
+        "a.bin:-1",
+        "../a.bin:0",
+        "/a.bin:0",
+        "a.bin:0:8",
+        "",
+        ":",
+        "x:0",
+        5,
+    ]
+)
+arrays = st.fixed_dictionaries(
+    {
+        "shape": st.lists(numbers, max_size=3) | numbers,
+        "dtype": st.sampled_from(["float64", "int8", "object", ">f4", None, "U3"]),
+        "data": st.fixed_dictionaries(
+            {
+                "buffer": buffers | st.lists(numbers, max_size=3),
+                "encoding": st.sampled_from(["binref", "json", "base64", "raw", "x", None]),
+            },
+            optional={"compression": st.sampled_from(["lz4", "zip", None, 3])},
+        ),
+    },
+    optional={"object_type": st.sampled_from(["array", "x"])},
+)
+trees = st.recursive(
+    arrays | numbers | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), trees, min_size=1, max_size=3))
+def test_whatever_a_response_holds_it_opens_or_the_error_is_clean(tmp_path_factory, fields):
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "a.bin").write_bytes(bytes(64))
+    (folder / "results.json").write_text(json.dumps(fields))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for attempt in (open_dataset, open_references):
+            with suppress(BinrefError):  # nothing else
+                repr(attempt(folder))
+    shutil.rmtree(folder)
+
+
+def test_a_response_nested_very_deeply_is_refused(tmp_path):
+    for depth in (300, 900, 5000):
+        (tmp_path / "x.json").write_text('{"a":' * depth + "1" + "}" * depth)
+        with pytest.raises(FormatError):
+            open_dataset(tmp_path / "x.json")
+
+
 # --- graphs, tokens, processes, descriptors
 
 
@@ -809,6 +911,22 @@ def test_a_rewritten_folder_has_other_names_and_the_new_values(tmp_path):
     assert after.heat.shape == (2, 2, 2)
     assert after.heat.data.name != before.heat.data.name
     np.testing.assert_array_equal(after.heat[:, 0, 0], [0, 1])
+
+
+@pytest.mark.parametrize("chunks", [{}, None])
+def test_a_pickled_dataset_holds_no_data_and_reads_elsewhere(tmp_path, chunks):
+    with (tmp_path / "big.bin").open("wb") as file:
+        file.truncate(2**30)
+    big = BinrefArray.from_file("big.bin", (2**14, 64, 128), "f8", output_path=tmp_path)
+    respond(tmp_path, {"big": big})
+    text = pickle.dumps(open_dataset(tmp_path, chunks=chunks))
+    assert len(text) < 20_000
+    code = "import pickle, sys; print(float(pickle.load(sys.stdin.buffer).big[5, 6, 7]), end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, check=True, cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == b"0.0"
 
 
 def test_names_are_the_same_in_every_process(tmp_path):
@@ -874,6 +992,38 @@ def test_opening_a_million_snapshots_costs_their_times(tmp_path):
     assert ds.heat.shape == (count, 32, 64)
     assert ds.time.values[-1] == count - 1
     assert len(pickle.dumps(ds.heat.data.dask)) < 100_000
+
+
+def test_opening_a_hundred_thousand_references_costs_little_more_than_parsing_them(tmp_path):
+    count = 100_000
+    with (tmp_path / "a.bin").open("wb") as file:
+        file.truncate(count * 2048)
+    items = [
+        {
+            "object_type": "array",
+            "shape": [16, 16],
+            "dtype": "float64",
+            "data": {"buffer": f"a.bin:{2048 * n}", "encoding": "binref"},
+        }
+        for n in range(count)
+    ]
+    text = orjson.dumps({"out": items})
+    del items
+    (tmp_path / "results.json").write_bytes(text)
+    open_dataset(tmp_path)
+    parse, whole = [], []
+    for _ in range(3):
+        gc.collect()
+        began = time.perf_counter()
+        made = orjson.loads(text)
+        parse.append(time.perf_counter() - began)
+        del made
+        gc.collect()
+        began = time.perf_counter()
+        ds = open_dataset(tmp_path)
+        whole.append(time.perf_counter() - began)
+    assert ds.out.shape == (count, 16, 16)
+    assert min(whole) < 1.8 * min(parse)
 
 
 def test_a_relative_path_is_resolved_when_it_is_opened(tmp_path, monkeypatch):

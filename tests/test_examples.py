@@ -248,8 +248,10 @@ def test_an_example_gives_the_same_over_a_real_server(example, lazy, tmp_path):
 def test_an_example_gives_the_same_from_the_command_line(example, tmp_path):
     inputs = {"size": 16, "steps": 3}
     output = tmp_path / "output"
+    payload = orjson.dumps({"inputs": inputs}).decode()
+    options = ("--output-path", str(output), "--output-format", "json+binref")
     done = subprocess.run(
-        [*COMMAND, "run", str(example), "apply", "--output-path", str(output), "--output-format", "json+binref", orjson.dumps({"inputs": inputs}).decode()],
+        [*COMMAND, "run", str(example), "apply", *options, payload],
         capture_output=True,
         text=True,
     )

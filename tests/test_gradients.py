@@ -16,7 +16,7 @@ from binref_sci import BinrefArray, Tesseract, wire
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import endpoint, paths
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.decoder import decode
+from tests.decoding import decode
 from binref_sci.runtime.run import RunDirectory
 from tests.serving import serving
 

@@ -15,7 +15,7 @@ from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
 from binref_sci.errors import FormatError
 from binref_sci.journal import SUFFIX
-from tests.test_engine import blocks, interrupt, respond, say, stream
+from tests.test_engine import blocks, interrupt, respond, restate, say, stream
 
 
 @pytest.fixture
@@ -238,7 +238,8 @@ def test_what_is_odd_but_harmless_is_a_note(tmp_path, command):
 
 
 def test_labels_that_do_not_fit_are_a_note(tmp_path):
-    stream(tmp_path, coords={"x": np.arange(9.0)})
+    stream(tmp_path, coords={"x": np.arange(4.0)})
+    restate(tmp_path, lambda made: made["labels"]["coords"]["x"].update(dims=["y"]))
     (note,) = check(tmp_path).notes
     assert "'x'" in note
 

@@ -1,29 +1,61 @@
 """The command ``binref-sci``: which commands there are, and what their failures come to.
 
 A command is a module with a function ``register(app)``; a new one is added to
-`_COMMANDS`. Commands raise the errors of `binref_sci.errors`; here they become exit
-codes: 1 where the component failed, 2 where the caller was mistaken, 130 on Ctrl-C.
+`_COMMANDS`. It is imported when it is asked for: a server is not to carry what one that
+draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the errors of
+`binref_sci.errors`; here they become exit codes: 1 where the component failed, 2 where the
+caller was mistaken, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from binref_sci.cli import check, check_gradients, demo, run, serve, show, terminal
+from binref_sci.cli import terminal
 from binref_sci.errors import BinrefError, ComponentError
 
-_COMMANDS = (run, serve, show, check, demo, check_gradients)
+_COMMANDS = ("run", "serve", "show", "check", "demo", "check-gradients")
 
 EXIT_COMPONENT = 1
 EXIT_CALLER = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is first looked at."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return all names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return one command, or None."""
+        # Where there is none of this name, what is suggested instead is looked for in all.
+        for name in (cmd_name,) if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _command(name)
+        return self.commands.get(cmd_name)
+
+
+def _command(name: str) -> Any:
+    single = typer.Typer()
+    import_module(f"binref_sci.cli.{name.replace('-', '_')}").register(single)
+    return typer.main.get_command_from_info(
+        single.registered_commands[0],
+        pretty_exceptions_short=single.pretty_exceptions_short,
+        rich_markup_mode=single.rich_markup_mode,
+    )
+
+
 app = typer.Typer(
     name="binref-sci",
+    cls=_Commands,
     help="Run and serve solvers that stream their arrays to flat files, and look at what they wrote.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a traceback here is a fault of ours, and reported plainly
@@ -49,10 +81,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-for _command in _COMMANDS:
-    _command.register(app)
 
 
 def main() -> None:

@@ -40,7 +40,6 @@ from rich.table import Table
 
 from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
-from binref_sci.engine import open_dataset
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.journal import SUFFIX, Journal, read_journal
 
@@ -95,7 +94,7 @@ def demo_command(
             Tesseract.from_url(server.url, output_path=folder, lazy=True) as sim,
         ):
             server.find_worker()
-            at_rest = server.memory()
+            before = server.memory()
             console.print(f"   {server.url}\n")
             console.print(
                 "[bold]2  A client[/] asks; the solver streams its snapshots to disk\n"
@@ -112,9 +111,9 @@ def demo_command(
                 f"references to [bold]{_bytes(written)}[/] on disk\n"
             )
 
-            console.print("[bold]3  xarray[/] opens the references; no number has been read yet")
+            console.print("[bold]3  xarray[/] opens the references; no snapshot is read yet")
             console.print("   [dim]ds = out.to_dataset()[/]")
-            dataset = open_dataset(run)  # XXX out.to_dataset()
+            dataset = out.to_dataset()
             console.print(_indented(repr(dataset)), markup=False, soft_wrap=True)
             console.print()
 
@@ -127,7 +126,7 @@ def demo_command(
                     bar.update(task, completed=number, total=count)
             peak = server.memory()
         console.print("\n[bold]5  Memory[/] of each process, beside what was written")
-        console.print(_memory_table(at_rest, peak, written))
+        console.print(_memory_table(before, peak, written))
     shown = output if not output.is_absolute() else target
     _say_where(console, shown, written)
 
@@ -193,13 +192,14 @@ def _interruptible(console: Console) -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
+        console.print("stopping the server ...")
         raise KeyboardInterrupt
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
-        console.print("stopped; the server has ended and what it wrote is removed")
+        console.print("stopped; what was written is removed")
         raise
     finally:
         for each, handler in before.items():
@@ -255,10 +255,11 @@ def _peak(pid: int) -> int | None:
 @contextmanager
 def _served(example: Path, output_path: Path) -> Iterator[_Server]:
     """Serve the example as a user would, on a free port; end the server at the end."""
+    arguments = [str(example), "--port", "0", "--output-path", str(output_path), "--grace", "0"]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             # -P: no file of the current folder is to be taken for one of the standard library
-            [sys.executable, "-P", "-c", _SERVE, str(CHECKOUT), "serve", str(example), "--port", "0", "--output-path", str(output_path), "--grace", "0"],
+            [sys.executable, "-P", "-c", _SERVE, str(CHECKOUT), "serve", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -345,29 +346,24 @@ def _show(bar: Progress, task: TaskID, journal: Journal | None) -> None:
 
 
 def _memory_table(
-    at_rest: dict[str, int | None], peak: dict[str, int | None], written: int
+    before: dict[str, int | None], peak: dict[str, int | None], written: int
 ) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3), header_style="dim")
-    for heading in ("", "at rest", "peak", "more"):
+    for heading in ("", "before", "peak", "more"):
         table.add_column(heading, justify="right" if heading else "left")
     what = {
         "solver": "computes, writes",
-        "server": "speaks HTTP, reads no buffer",
-        "client": "xarray, picture and film",
+        "server": "reads no buffer",
+        "client": "xarray, pictures",
     }
     table.add_column("", style="dim")
     for name, most in peak.items():
-        least = at_rest[name]
-        known = least is not None and most is not None
-        cells = (
-            [_bytes(least), f"[bold]{_bytes(most)}[/]", f"+{_bytes(most - least)}"]
-            if known
-            else ["?", "?", "?"]
-        )
+        least = before[name]
+        cells = ["?"] * 3
+        if least is not None and most is not None:
+            cells = [_bytes(least), f"[bold]{_bytes(most)}[/]", f"+{_bytes(most - least)}"]
         table.add_row(f"   {name}", *cells, what[name])
-    table.add_row(
-        "   on disk", "", f"[bold]{_bytes(written)}[/]", "", "snapshots and their journal"
-    )
+    table.add_row("   on disk", "", f"[bold]{_bytes(written)}[/]", "", "")
     return table
 
 
@@ -378,9 +374,18 @@ def _say_where(console: Console, output: Path, written: int) -> None:
         f"   {PICTURE}   six moments and the history of one point\n"
         f"   {FILM}   the film\n"
         f"   {RUN}/          {_bytes(written)}: opens by itself, wherever it is moved\n\n"
-        f"Look further:  binref-sci show {folder}/{RUN}\n"
+        f"Look further:  {escape(_program())} show {folder}/{RUN}\n"
         f"Remove it:     rm -r {folder}"
     )
+
+
+def _program() -> str:
+    """Return how this program is called: by its path where PATH does not lead to it."""
+    called = Path(sys.argv[0])
+    found = shutil.which(called.name)
+    if not called.is_file() or (found is not None and Path(found).samefile(called)):
+        return "binref-sci"
+    return os.path.relpath(called)
 
 
 def _indented(text: str) -> str:

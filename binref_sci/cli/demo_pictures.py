@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -39,17 +39,17 @@ def draw_picture(dataset: xr.Dataset, path: Path) -> None:
     field = dataset["temperature"]
     count, rows, columns = field.shape
     shown = np.linspace(0, count - 1, MOMENTS + 1).round().astype(int)[1:]
-    colours = _colours(dataset)
+    scale = _scale(dataset)
 
     figure = Figure(figsize=(12, 5.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(TITLE, x=0.012, ha="left", fontsize=17, fontweight="bold")
-    left, right = figure.subfigures(1, 2, width_ratios=(8.2, 3.8))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(8.2, 3.8))[0]
     panels = left.subplots(2, MOMENTS // 2, sharex=True, sharey=True)
     hottest, probe = -np.inf, (0, 0)
     for panel, index in zip(panels.flat, shown, strict=True):
         snapshot = field.isel(time=int(index)).to_numpy()
-        _show(panel, dataset, snapshot, colours)
+        image = _show(panel, dataset, snapshot, scale)
         panel.set_title(_seconds(field.time[index]), fontsize=11)
         if snapshot.max() > hottest:
             hottest, probe = snapshot.max(), divmod(int(snapshot.argmax()), columns)
@@ -60,7 +60,7 @@ def draw_picture(dataset: xr.Dataset, path: Path) -> None:
         panel.set_ylabel(_label(field.y))
     for panel in panels[-1]:
         panel.set_xlabel(_label(field.x))
-    left.colorbar(colours, ax=panels, label=_label(field), shrink=0.9, pad=0.02)
+    left.colorbar(image, ax=panels, label=_label(field), shrink=0.9, pad=0.02)
 
     history = right.subplots()
     history.plot(field.time, field.isel(y=y, x=x).to_numpy(), color="black", lw=1.4)
@@ -98,15 +98,15 @@ def draw_film(trajectory: Trajectory, dataset: xr.Dataset, path: Path) -> Iterat
     """
     times = dataset["time"].to_numpy()
     shown = np.linspace(0, len(trajectory) - 1, min(FRAMES, len(trajectory))).round().astype(int)
-    colours = _colours(dataset)
+    scale = _scale(dataset)
     figure = Figure(figsize=(4.8, 4.2), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     figure.suptitle(TITLE, x=0.02, ha="left", fontsize=12, fontweight="bold")
     axes = figure.subplots()
     axes.set_xlabel(_label(dataset.x))
     axes.set_ylabel(_label(dataset.y))
-    figure.colorbar(colours, ax=axes, label=_label(dataset["temperature"]), shrink=0.9)
-    image = _show(axes, dataset, trajectory[0].load(), colours)
+    image = _show(axes, dataset, trajectory[0].load(), scale)
+    figure.colorbar(image, ax=axes, label=_label(dataset["temperature"]), shrink=0.9)
     clock = axes.text(0.03, 0.96, "", transform=axes.transAxes, va="top", fontsize=12)
 
     # Text takes most of the time to draw, and most of it stays: only the rest is drawn anew.
@@ -115,7 +115,7 @@ def draw_film(trajectory: Trajectory, dataset: xr.Dataset, path: Path) -> Iterat
         artist.set_animated(True)
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)
-    palette = _palette(colours)
+    palette = _palette()
     frames: list[Image.Image] = []
     for number, index in enumerate(shown, start=1):
         image.set_data(trajectory[int(index)].load())
@@ -131,19 +131,15 @@ def draw_film(trajectory: Trajectory, dataset: xr.Dataset, path: Path) -> Iterat
     first.save(path, save_all=True, append_images=rest, duration=durations, loop=0)
 
 
-def _colours(dataset: xr.Dataset) -> ScalarMappable:
+def _scale(dataset: xr.Dataset) -> Normalize:
     """Return the one scale of all pictures: from the first snapshot to the hottest moment."""
     coldest = float(dataset["temperature"].isel(time=0).min())
-    return ScalarMappable(Normalize(coldest, float(dataset["hottest"])), COLOURS)
+    return Normalize(coldest, float(dataset["hottest"]))
 
 
-def _show(
-    axes: Axes, dataset: xr.Dataset, snapshot: np.ndarray, colours: ScalarMappable
-) -> AxesImage:
-    edges = [edge for axis in (dataset.x, dataset.y) for edge in _edges(axis.to_numpy())]
-    image = axes.imshow(
-        snapshot, origin="lower", extent=edges, norm=colours.norm, cmap=colours.cmap
-    )
+def _show(axes: Axes, dataset: xr.Dataset, snapshot: np.ndarray, scale: Normalize) -> AxesImage:
+    edges = (*_edges(dataset.x.to_numpy()), *_edges(dataset.y.to_numpy()))
+    image = axes.imshow(snapshot, origin="lower", extent=edges, norm=scale, cmap=COLOURS)
     axes.locator_params(nbins=2)
     axes.tick_params(labelsize=9)
     return image
@@ -163,9 +159,9 @@ def _seconds(time: Any) -> str:
     return f"{float(time):.1f} s"
 
 
-def _palette(colours: ScalarMappable) -> Image.Image:
+def _palette() -> Image.Image:
     """Return the colours of all frames: those of the field, and greys for text and lines."""
-    field = colours.cmap(np.linspace(0, 1, 224), bytes=True)[:, :3]
+    field = colormaps[COLOURS](np.linspace(0, 1, 224), bytes=True)[:, :3]
     greys = np.linspace(0, 255, 32, dtype=np.uint8)[:, None].repeat(3, axis=1)
     palette = Image.new("P", (1, 1))
     palette.putpalette(np.concatenate([field, greys]).tobytes())

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from binref_sci.engine.inspect import RunFacts, StreamFacts, Times, VariableFacts, inspect
 
+_WIDE = 96  # columns of a terminal that has room for chunks and buffers
 _COLOURS = {"complete": "green", "writing": "cyan", "interrupted": "yellow"}
 
 
@@ -60,7 +61,7 @@ def show(facts: RunFacts, console: Console) -> None:
     if not facts.variables:
         console.print("no variables yet" if facts.state == "writing" else "no variables")
     else:
-        console.print(_table(facts.variables))
+        console.print(_table(facts.variables, wide=console.width >= _WIDE))
     for stream in facts.streams:
         if stream.state != "complete" or stream.total not in (None, stream.count):
             console.print(_progress(stream), soft_wrap=True)
@@ -68,18 +69,18 @@ def show(facts: RunFacts, console: Console) -> None:
         console.print(f"{escape(key)}: {escape(str(value))}", soft_wrap=True)
 
 
-def _table(variables: tuple[VariableFacts, ...]) -> Table:
+def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("variable", "shape", "dtype"):
         table.add_column(heading, overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
-    for heading in ("units", "times", "chunks", "buffers"):
+    for heading in ("units", "times", "chunks", "buffers")[: 4 if wide else 2]:
         table.add_column(heading, overflow="fold")
     for one in variables:
         axes = ", ".join(
             f"{dim}: {length}" for dim, length in zip(one.dims, one.shape, strict=True)
         )
-        table.add_row(
+        cells = (
             f"[cyan]{escape(one.name)}[/]",
             escape(f"({axes})") if one.dims else "scalar",
             one.dtype,
@@ -89,6 +90,7 @@ def _table(variables: tuple[VariableFacts, ...]) -> Table:
             escape(" x ".join(map(str, one.chunks))),
             _buffers(one),
         )
+        table.add_row(*cells[: len(table.columns)])
     return table
 
 

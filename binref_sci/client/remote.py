@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import threading
-from collections.abc import Callable, Mapping
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import orjson
 
-from binref_sci.client.inputs import Inputs
+from binref_sci.client.inputs import Inputs, Piece
 from binref_sci.client.replies import Reply
 from binref_sci.errors import FormatError, PayloadError, RemoteConnectionError, RemoteError
 
@@ -22,8 +26,16 @@ IDLE_SECONDS: Final = 4.0
 """Idle connections are closed by us before servers do it (5 s is common): a request that
 meets a closing server fails, and may not simply be sent again."""
 
+STALE_SECONDS: Final = 1.0
+"""A request on a kept connection that breaks this soon, unanswered, was never taken: the server
+had hung up before. It is sent again. Later the component may have begun, and it is not."""
+
 _ERROR_BYTES: Final = 1 << 20
 _JSON_TYPE: Final = re.compile(r"application/(json|[a-z0-9.-]+\+json|json\+[a-z0-9]+)")
+
+
+class _StaleError(Exception):
+    """A kept connection turned out to be closed."""
 
 
 class Remote:
@@ -52,6 +64,7 @@ class Remote:
         timeout: Timeout = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._made_of = url, output_path, input_path, timeout, transport
         self.url = normal_url(url)
         self._output_path = output_path
         self._input_path = input_path
@@ -59,11 +72,15 @@ class Remote:
         self._transport = transport
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
+        self._closer: weakref.finalize[..., Any] | None = None
         self._process = 0
         self._openapi: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         return self.url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remote, self._made_of  # a worker elsewhere has connections of its own
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the server; fetched once."""
@@ -81,6 +98,10 @@ class Remote:
         except (RemoteError, KeyError, TypeError):
             return {}  # a server of another kind
         return found if isinstance(found, dict) else {}
+
+    def _known(self) -> dict[str, Any]:
+        """Return the OpenAPI document if it was to be had."""
+        return self._openapi or {}
 
     def health(self) -> dict[str, Any]:
         """Return what the server says of itself."""
@@ -105,20 +126,20 @@ class Remote:
             endpoint,
             params={} if run_id is None else {"run_id": run_id},
             headers={"Accept": accept, "Content-Type": "application/json"},
-            content=inputs.body(self._input_path),
+            body=lambda: inputs.body(self._input_path),
         )
         hint = (
             f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
             f"{self.url} writes to?"
         )
-        return Reply(read, self._output_path, None, hint)
+        return Reply(read, self._output_path, None, hint, self._known)
 
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
-            client.close()
+            if self._closer is not None:
+                self._closer()
+            self._client = None
 
     def _http(self) -> httpx.Client:
         with self._lock:
@@ -132,17 +153,69 @@ class Remote:
                     timeout=httpx.Timeout(read, connect=connect),
                     limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS),
                     transport=self._transport,
+                    verify=_certificates(),
                 )
                 self._process = os.getpid()
+                self._closer = weakref.finalize(self, _close, self._client, self._process)
             return self._client
 
-    def _request(self, method: str, path: str, **options: Any) -> Callable[[], Any]:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Callable[[], bytes | Iterator[Piece]] = bytes,
+        **options: Any,
+    ) -> Callable[[], Any]:
         """Return what parses the reply, or raise what it stands for."""
         url = f"{self.url}/{path}"
+        while True:
+            try:
+                reply = self._exchange(method, url, content=body(), **options)
+                break
+            except _StaleError:
+                continue  # each time there is a kept connection less
+            except httpx.TimeoutException as error:
+                raise RemoteConnectionError(self._late(method, url, error)) from error
+            except httpx.ConnectError as error:
+                raise RemoteConnectionError(
+                    f"nothing answers at {self.url} ({error}); is the server running, and is this "
+                    "its address?"
+                ) from error
+            except httpx.HTTPError as error:
+                raise RemoteConnectionError(
+                    f"{method} {url}: the connection broke before the reply was complete "
+                    f"({error}); the server's log says why, if it is still there"
+                ) from error
+
+        def read() -> Any:
+            try:
+                return orjson.loads(reply)
+            except (orjson.JSONDecodeError, RecursionError) as error:
+                raise RemoteError(
+                    f"{method} {url} answered with {len(reply)} bytes that are not valid JSON: "
+                    f"{error}",
+                    200,
+                ) from error
+
+        return read
+
+    def _exchange(self, method: str, url: str, **options: Any) -> bytearray:
+        """Send one request; return the body of a reply that is JSON, or says so."""
+        opened = False
+        started = time.monotonic()
+
+        def trace(event: str, _: Any) -> None:
+            nonlocal opened
+            opened = opened or event.endswith(("connect_tcp.started", "connect_unix.started"))
+
+        options["extensions"] = {"trace": trace}
+        answered = False
         try:
             with self._http().stream(method, url, **options) as response:
+                answered = True
                 if response.status_code != 200:
-                    self._refuse(path, response, _start_of(response))
+                    self._refuse(url.removeprefix(f"{self.url}/"), response, _start_of(response))
                 media_type = response.headers.get("content-type", "")
                 if not _JSON_TYPE.fullmatch(media_type.partition(";")[0].strip().lower()):
                     raise RemoteError(
@@ -154,30 +227,12 @@ class Remote:
                 body = bytearray()
                 for piece in response.iter_bytes():
                     body += piece
-        except httpx.TimeoutException as error:
-            raise RemoteConnectionError(self._late(method, url, error)) from error
-        except httpx.ConnectError as error:
-            raise RemoteConnectionError(
-                f"nothing answers at {self.url} ({error}); is the server running, and is this "
-                "its address?"
-            ) from error
-        except httpx.HTTPError as error:
-            raise RemoteConnectionError(
-                f"{method} {url}: the connection broke before the reply was complete ({error}); "
-                "the server's log says why, if it is still there"
-            ) from error
-
-        def read() -> Any:
-            try:
-                return orjson.loads(body)
-            except (orjson.JSONDecodeError, RecursionError) as error:
-                raise RemoteError(
-                    f"{method} {url} answered with {len(body)} bytes that are not valid JSON: "
-                    f"{error}",
-                    200,
-                ) from error
-
-        return read
+                return body
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            at_once = time.monotonic() - started < STALE_SECONDS
+            if not answered and not opened and at_once:
+                raise _StaleError from error
+            raise
 
     def _late(self, method: str, url: str, error: httpx.TimeoutException) -> str:
         what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no sign of life"
@@ -199,6 +254,17 @@ class Remote:
             message = f"moved to {response.headers.get('location')!r}; use that address"
         where = f"{response.request.method} {response.request.url}"
         raise RemoteError(f"{where} answered {status}: {message}", status)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust; read once, since that takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
+def _close(client: httpx.Client, process: int) -> None:
+    if os.getpid() == process:  # a forked child leaves its parent's connections alone
+        client.close()
 
 
 def normal_url(url: str) -> str:
@@ -258,9 +324,11 @@ def _entries(detail: Any) -> list[dict[str, Any]]:
     for each in detail if isinstance(detail, list) else [detail]:
         found: Mapping[str, Any] = each if isinstance(each, Mapping) else {"msg": str(each)}
         loc = found.get("loc", [])
+        loc = list(loc) if isinstance(loc, list) else [loc]
         made.append(
             {
-                "loc": list(loc) if isinstance(loc, list) else [loc],
+                # Which part of the request it was is HTTP's business, not the caller's.
+                "loc": loc[1:] if loc[:1] == ["body"] else loc,
                 "msg": str(found.get("msg", found)),
                 "type": str(found.get("type", "payload")),
             }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from binref_sci.errors import JournalError
 from binref_sci.journal import Block
+from binref_sci.labels import Labels
 from binref_sci.trajectory import Trajectory
 
 
@@ -34,7 +35,7 @@ class BlockArray:
     """
 
     def __init__(self, name: str, parts: Sequence[Trajectory]) -> None:
-        self._parts = [part[: min(len(part) for part in parts)] for part in parts]
+        self._parts: list[Trajectory] = [part[: min(len(part) for part in parts)] for part in parts]
         self.blocks = [_block_of(part) for part in parts]
         whole = _checked(name, self.blocks, parts)
         self.shape: tuple[int, ...] = (len(self._parts[0]), *whole)
@@ -49,8 +50,7 @@ class BlockArray:
     @property
     def times(self) -> NDArray[Any] | None:
         """Time of each snapshot."""
-        times: NDArray[Any] | None = self._parts[0].times
-        return times
+        return self._parts[0].times
 
     def _check_times(self, name: str) -> None:
         first = self._parts[0].times
@@ -64,6 +64,34 @@ class BlockArray:
                 f"{first[at]} in block {shown(self.blocks[0])}; all ranks must write the same "
                 "time steps"
             )
+
+    def labels(self) -> Labels:
+        """Return labels of the whole field; coordinates of blocks are laid side by side too."""
+        first = self._parts[0].labels
+        if first.dims is None:
+            return first
+        sizes = dict(zip(first.dims[1:], self.shape[1:], strict=False))
+        coords = dict(first.coords)
+        for name, (axes, values, attrs) in first.coords.items():
+            wanted = tuple(sizes.get(axis, -1) for axis in axes)
+            if -1 in wanted or values.shape == wanted:
+                continue  # along the snapshots, or every rank gave all of it
+            whole = np.empty(wanted, values.dtype)
+            done = np.zeros(wanted, bool)
+            for part, block in zip(self._parts, self.blocks, strict=True):
+                given = part.labels.coords.get(name)
+                place = tuple(
+                    slice(block.start[at], block.stop[at])
+                    for at in (first.dims.index(axis) - 1 for axis in axes)
+                )
+                if given is not None and given[1].shape == whole[place].shape:
+                    whole[place] = given[1]
+                    done[place] = True
+            if done.all():
+                coords[name] = (axes, whole, attrs)
+            else:
+                del coords[name]
+        return first.replace(coords=coords)
 
     def edges(self) -> tuple[tuple[int, ...], ...]:
         """Return lengths along each axis of the field within which no block ends."""

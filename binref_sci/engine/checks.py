@@ -71,7 +71,7 @@ def check(source: str | os.PathLike[str]) -> Report:
     BufferNotFoundError, FormatError
         If there is nothing to check at this path.
     """
-    given = Path(source).absolute()
+    given = Path(source).expanduser().absolute()
     if given.is_dir() and not is_run_directory(given):
         find(given)  # complains if there is no run in it
         places = [
@@ -292,8 +292,8 @@ class _Check:
 
 
 def _stops(segment: Segment, nbytes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if segment.offsets is not None and segment.sizes is not None:
-        return segment.offsets + segment.sizes
+    if segment.offsets is not None:
+        return segment.offsets + (nbytes if segment.sizes is None else segment.sizes)
     return segment.offset + segment.stride * np.arange(segment.count, dtype=np.int64) + nbytes
 
 
@@ -319,5 +319,5 @@ def coordinate_buffers(journal: Path) -> set[str]:
     """Return the buffers of a journal's long coordinates, as its first line names them."""
     with journal.open("rb") as file:
         header = orjson.loads(file.readline())
-    coords = header.get("labels", {}).get("coords", {})
+    coords = header.get("labels", {}).get("coords") or {}
     return {made["buffer"] for made in coords.values() if "buffer" in made}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ def open_dataset(
         all complete snapshots are there.
 
         Where variables disagree about the length or coordinates of a dimension, the first
-        keeps its name; for the others it is called ``<variable>_<dimension>``.
+        keeps its name; for the others it is called ``<variable>_<dimension>``: ``energy_time``
+        of a variable that is written more often, or is a step ahead in a run still going.
 
     Raises
     ------
@@ -204,17 +206,17 @@ def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Ma
     times: NDArray[Any] | None
     if first.header.block is None:
         trajectory = Trajectory.from_journal(first)
-        data, times = trajectory, trajectory.times
+        data, times, labels = trajectory, trajectory.times, trajectory.labels
     else:
         empty = [j for j in group if not j.segments]
         try:
             blocks = BlockArray(name, [Trajectory.from_journal(j) for j in group if j not in empty])
         except JournalError as error:
             raise _with_other_runs(error, first, heads) from error
-        data, times = blocks, blocks.times
+        data, times, labels = blocks, blocks.times, blocks.labels()
     time = first.header.time
     given = None if time is None or times is None else (times, dict(time.attrs))
-    return labelled(name, data, first.header.labels, times=given, along=along(first))
+    return labelled(name, data, labels, times=given, along=along(first))
 
 
 def _with_other_runs(
@@ -248,15 +250,15 @@ class SchemaLabels:
             if pattern.fullmatch(f"{path}.[0]"):
                 dims = labels.dims
                 if dims is not None and len(dims) == ndim - 1:
-                    leading = f"{path}_dim_0"
-                    return labels.replace(dims=(leading, *dims))
+                    return labels.replace(dims=("time", *dims))
                 return labels
         return Labels()
 
 
 def _assembled(made: list[Made], chunks: Any) -> xr.Dataset:
     """Return the Dataset; dimensions that do not agree are told apart."""
-    axes = _Axes()
+    made = [_along_itself(one, made) for one in made]
+    axes = _Axes({one.name: one.shape for one in made})
     data: dict[str, xr.Variable] = {}
     coords: dict[str, Coordinate] = {}
     for one in made:
@@ -284,6 +286,18 @@ def _assembled(made: list[Made], chunks: Any) -> xr.Dataset:
     return ds.set_coords([name for name in {*found, *coord_names} if name in ds.variables])
 
 
+def _along_itself(one: Made, made: list[Made]) -> Made:
+    """Return an unlabelled field ``x`` as the coordinate that the dimension ``x`` of others asks for."""
+    wanted = {
+        length
+        for other in made
+        for dim, length in zip(other.dims, other.shape, strict=True)
+        if dim == one.name
+    }
+    unlabelled = one.dims == (f"{one.name}_dim_0",)
+    return replace(one, dims=(one.name,)) if unlabelled and one.shape[0] in wanted else one
+
+
 def _check_chunks(chunks: Any, dims: set[Any]) -> None:
     unknown = set(chunks) - dims if isinstance(chunks, Mapping) else set()
     if unknown:
@@ -294,9 +308,17 @@ def _check_chunks(chunks: Any, dims: set[Any]) -> None:
 
 
 class _Axes:
-    """The dimensions so far: name -> length, and coordinate along it if there is one."""
+    """The dimensions so far: name -> length, and coordinate along it if there is one.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    fields
+        Shapes of all variables by name. A dimension has the name of one only if that
+        can be its coordinate.
+    """
+
+    def __init__(self, fields: Mapping[str, tuple[int, ...]]) -> None:
+        self._fields = fields
         self._known: dict[str, tuple[int, Coordinate | None]] = {}
 
     def agree(self, made: Made) -> tuple[Made, dict[str, str]]:
@@ -306,13 +328,15 @@ class _Axes:
             coordinate = made.coords.get(dim)
             for name in self._candidates(dim, made.name):
                 known = self._known.get(name)
+                if self._fields.get(name, (length,)) != (length,):
+                    continue
                 if known is None or (known[0] == length and _fits(known[1], coordinate)):
                     before = None if known is None else known[1]
                     self._known[name] = (length, before or coordinate)
                     renamed[dim] = name
                     break
         dims = tuple(renamed[dim] for dim in made.dims)
-        return Made(made.name, made.data, dims, made.coords, made.attrs), renamed
+        return replace(made, dims=dims), renamed
 
     def _candidates(self, dim: str, variable: str) -> Iterator[str]:
         yield dim

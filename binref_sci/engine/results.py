@@ -51,7 +51,7 @@ def read_results(path: Path, directory: str, *, ragged: bool = False) -> list[tu
     with gc_paused():
         try:
             parsed = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
+        except (orjson.JSONDecodeError, RecursionError) as error:
             raise FormatError(f"{os.fspath(path)!r} is not valid JSON: {error}") from error
         if not isinstance(parsed, dict):
             raise FormatError(
@@ -59,7 +59,10 @@ def read_results(path: Path, directory: str, *, ragged: bool = False) -> list[tu
                 f"found a {type(parsed).__name__}"
             )
         reader = _Reader(directory, ragged=ragged)
-        made = list(reader.fields(parsed, ""))
+        try:
+            made = list(reader.fields(parsed, ""))
+        except RecursionError as error:
+            raise FormatError(f"{os.fspath(path)!r} is nested too deeply") from error
         if not reader.arrays:
             keys = ", ".join(map(repr, list(parsed)[:5])) or "no keys"
             raise FormatError(

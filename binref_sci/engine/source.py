@@ -69,7 +69,7 @@ def find(source: str | os.PathLike[str]) -> Source:
         raise TypeError(f"the path must be text, got {text!r}")
     if "://" in text:
         raise FormatError(f"{text!r} is a URL; only local folders can be opened so far")
-    path = Path(text).absolute()
+    path = Path(text).expanduser().absolute()
     if path.is_dir():
         return _directory(path)
     if not path.exists():

@@ -39,6 +39,9 @@ _STORAGE_ERRORS = (
     InvalidReferenceError,
 )
 
+_MANY_CHUNKS = 2**20
+"""More chunks than this are not listed: 64 TiB, at 64 MiB each."""
+
 
 @dataclass
 class Made:
@@ -103,7 +106,7 @@ def labelled(
     sizes = dict(zip(dims, shape, strict=True))
     coords: dict[str, Coordinate] = {}
     for key, (axes, values, attrs) in labels.coords.items():
-        if not set(axes) <= set(dims):
+        if not all(axis in dims for axis in axes):  # not a set: a journal may say anything
             continue
         wanted = tuple(sizes[axis] for axis in axes)
         if axes[:1] == dims[:1] and len(values) > wanted[0]:
@@ -194,6 +197,9 @@ def to_variable(made: Made, chunks: Any) -> xr.Variable:
 
 def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
     """Return chunks that follow how the data lies."""
+    snapshot = math.prod(data.shape[1:]) * data.dtype.itemsize
+    if data.shape and data.shape[0] // max(lazy.CHUNK_BYTES // max(snapshot, 1), 1) > _MANY_CHUNKS:
+        return tuple((length,) for length in data.shape)  # of a reference that nobody can mean
     if isinstance(data, Trajectory):
         groups = itertools.groupby(data.segments, key=lambda segment: segment.path)
         runs = tuple(sum(segment.count for segment in group) for _, group in groups)
@@ -201,7 +207,6 @@ def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple
     if isinstance(data, BinrefArray) and data.compression is not None:
         return tuple((length,) for length in data.shape)
     whole = lazy.preferred_chunks(data.shape, data.dtype)
-    snapshot = math.prod(data.shape[1:]) * data.dtype.itemsize
     if isinstance(data, BlockArray) and snapshot > lazy.CHUNK_BYTES:
         return (whole[0], *data.edges())
     return whole

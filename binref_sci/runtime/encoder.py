@@ -36,6 +36,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.errors import ComponentError, FormatError
+from binref_sci.plan import Segment
 from binref_sci.reference import COMPRESSIONS
 from binref_sci.runtime.schema import ShapeDType, array_to_json, serialization_context
 from binref_sci.storage import (
@@ -259,10 +260,7 @@ class References:
 def runs_of(value: Any) -> list[Run]:
     """Return references or a trajectory, folded."""
     if isinstance(value, Trajectory):
-        return [
-            Run(value.layout_of(each.path), *_places(each, compressed=bool(value.compression)))
-            for each in value.segments
-        ]
+        return [Run(value.layout_of(each.path), *_places(each)) for each in value.segments]
     made = []
     # groupby compares by identity first, and references of one writer share their layout
     for layout, group in itertools.groupby(value, key=operator.attrgetter("layout")):
@@ -275,14 +273,13 @@ def runs_of(value: Any) -> list[Run]:
     return made
 
 
-def _places(segment: Any, *, compressed: bool) -> tuple[Sequence[int], Sequence[int] | None]:
+def _places(segment: Segment) -> tuple[Sequence[int], Sequence[int] | None]:
     if segment.offsets is None:
         stop = segment.offset + segment.count * segment.stride
         if segment.stride:
             return range(segment.offset, stop, segment.stride), None
         return [segment.offset] * segment.count, None
-    # Columns of a trajectory without compression are places alone.
-    return segment.offsets.tolist(), segment.sizes.tolist() if compressed else None
+    return segment.offsets.tolist(), None if segment.sizes is None else segment.sizes.tolist()
 
 
 @dataclass

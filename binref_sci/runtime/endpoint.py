@@ -111,13 +111,14 @@ def call(
             "labels": component.labels_json() if asked is None else {},
         }
     )
+    result: Any
+    learnt: dict[str, Any] = {}
     try:
-        result: Any
         if asked is None:
             result = _outputs(component, endpoint, inputs, run)
         else:
             result = differentiated(component, asked, inputs, run)
-            run.note({"labels": _labels(component, asked, inputs, result)})
+            learnt["labels"] = _labels(component, asked, inputs, result)
         encoding = Encoding(
             result,
             output_format,
@@ -134,7 +135,7 @@ def call(
         raise ComponentError(
             f"component {component.name!r}: the result of {endpoint} cannot be encoded: {error}"
         ) from error
-    run.end("complete")
+    run.end("complete", learnt)
     return Response(result, f"application/{output_format}", encoding.pieces(), run)
 
 

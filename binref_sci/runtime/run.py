@@ -143,11 +143,6 @@ class RunDirectory:
         # A run id may be used twice, by a caller who gives his own.
         return aside if not aside.exists() else self.path / f"{name}-{uuid.uuid4().hex}.json"
 
-    def note(self, facts: Mapping[str, Any]) -> None:
-        """Add to what ``run.json`` says while the call runs."""
-        self._facts |= facts
-        self._write("running")
-
     def end(self, state: str, facts: Mapping[str, Any] | None = None) -> None:
         """Say how the call ended: ``"complete"`` or ``"failed"``."""
         self._facts |= {"ended": _now(time.time_ns()), **(facts or {})}

@@ -233,7 +233,7 @@ class _Call(Response):
             return 500
         finally:
             if complete:
-                await self._pool.release(worker)
+                self._pool.release(worker)
             else:
                 worker.kill()  # in the middle of an answer that nobody reads: of no further use
         # Worker and run id are free before the client can know that the answer is complete.
@@ -331,7 +331,7 @@ async def _wait_in_line(pool: Pool, receive: Receive) -> Worker:
         taking.cancel()
         await asyncio.wait({taking})
         if not taking.cancelled() and taking.exception() is None:
-            await pool.release(taking.result())
+            pool.release(taking.result())
         raise
     finally:
         leaving.cancel()

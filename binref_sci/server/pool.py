@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -195,7 +196,8 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once, and what it has started."""
-        _kill_group(self.process.pid)
+        if not self.ended.is_set():  # afterwards its number may be another's
+            _kill_group(self.process.pid)
 
     async def stop(self) -> None:
         """Ask the process to end; end it if it does not within `END_SECONDS`."""
@@ -256,9 +258,9 @@ class Pool:
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
         self._size = size
-        self._idle: list[Worker] = []
+        self._idle: deque[Worker] = deque()
+        self._line: deque[asyncio.Future[Worker]] = deque()  # who waits, first come first
         self._workers: set[Worker] = set()
-        self._changed = asyncio.Condition()
         self._slots: list[asyncio.Task[None]] = []
         self._trouble: str | None = None  # why the last start failed, until one succeeds
 
@@ -300,21 +302,39 @@ class Pool:
         WorkersUnavailableError
             If none lives and the last attempt to start one failed.
         """
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._idle or self._hopeless())
-            if not self._idle:
-                raise WorkersUnavailableError(
-                    f"no worker process can be started: {self._trouble}; the server keeps trying"
-                )
-            return self._idle.pop(0)
+        waiter: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        self._line.append(waiter)
+        self._hand_out()
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self.release(waiter.result())  # handed over in the moment of leaving
+            raise
 
-    async def release(self, worker: Worker) -> None:
+    def release(self, worker: Worker) -> None:
         """Take a worker back. A dead one is dropped: its slot starts another."""
         if worker.alive:
-            async with self._changed:
-                self._idle.append(worker)
-                self._changed.notify()
+            self._idle.append(worker)
+            self._hand_out()
 
+    def _hand_out(self) -> None:
+        """Give idle workers to those who wait, or tell them that there will be none."""
+        while self._line and (self._idle or self._hopeless):
+            waiter = self._line.popleft()
+            if waiter.done():
+                continue  # has left
+            if self._idle:
+                waiter.set_result(self._idle.popleft())
+            else:
+                waiter.set_exception(
+                    WorkersUnavailableError(
+                        f"no worker process can be started: {self._trouble}; "
+                        "the server keeps trying"
+                    )
+                )
+
+    @property
     def _hopeless(self) -> bool:
         return self._trouble is not None and not self._workers
 
@@ -324,36 +344,38 @@ class Pool:
         return worker
 
     async def _keep(self, worker: Worker | None) -> None:
-        """Keep one worker alive, for ever: `worker` first if given."""
+        """Keep one worker alive, for ever; `worker` is the first, if it is there already."""
         pause = RETRY_SECONDS[0]
-        ready = worker is not None
         while True:
-            worker = worker or await self._started()
             try:
-                if not ready:
+                if worker is None:
+                    worker = await self._started()
                     await worker.facts()
                 self._trouble = None
                 pause = RETRY_SECONDS[0]
-                await self.release(worker)
+                self.release(worker)
                 await worker.ended.wait()
                 log.warning("worker %d ended; starting another", worker.process.pid)
-            except ComponentLoadError as error:
+            except (ComponentLoadError, OSError) as error:
                 self._trouble = str(error)
-                log.error("worker %d could not load the component: %s", worker.process.pid, error)
-                worker.kill()
-                await worker.ended.wait()
-            await self._bury(worker)
+                log.error("a worker could not be started: %s", error)
+                if worker is not None:
+                    worker.kill()
+                    await worker.ended.wait()
+            if worker is not None:
+                await self._bury(worker)
+                worker = None
             if self._trouble is not None:
+                self._hand_out()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])
-            worker, ready = None, False
 
     async def _bury(self, worker: Worker) -> None:
-        async with self._changed:
-            self._workers.discard(worker)
-            with suppress(ValueError):
-                self._idle.remove(worker)
-            self._changed.notify_all()
+        """Forget a worker that has ended, and remove what it left."""
+        worker.hang_up()
+        self._workers.discard(worker)
+        with suppress(ValueError):
+            self._idle.remove(worker)
         if self._settings.scratch:
             left = Path(self._settings.output_path, channel.scratch_name(worker.process.pid))
             await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""tesseract-core itself, unpatched, in an environment of its own, to talk to over HTTP."""
