@@ -161,6 +161,7 @@ def test_where_nothing_tells_the_output_the_caller_does(sim):
 # ------------------------------------------------------------------- operators
 
 
+@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
 @pytest.mark.parametrize("kind", [True, False])
 def test_the_operator_is_the_matrix(sim, kind):
     made = sim.jacobian({"field": FIELD}, ["field"], ["u", "sensors"], lazy=kind)
