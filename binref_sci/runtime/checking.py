@@ -206,15 +206,21 @@ class _Check:
                     )
 
     def _slopes(self, path: str, tangent: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        with entering(self.run.call):
-            return finite_difference_jvp(
-                self.component.module.apply,
-                self.values,
-                [path],
-                self.outputs,
-                {path: tangent},
-                eps=self.eps,
-            )
+        try:
+            with entering(self.run.call):
+                return finite_difference_jvp(
+                    self.component.module.apply,
+                    self.values,
+                    [path],
+                    self.outputs,
+                    {path: tangent},
+                    eps=self.eps,
+                )
+        except Exception as error:
+            raise ComponentError(
+                f"component {self.component.name!r} failed in apply with {path!r} moved a little: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def _products(
         self,

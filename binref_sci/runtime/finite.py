@@ -1,13 +1,13 @@
 """Finite differences: gradients for those who have none, and to check those of others.
 
-**The step.** Unless a step is given, element ``x`` of an input is moved by
-``r * max(1, abs(x))``, where ``r`` is the square root (forward) or the cube root (central)
-of the rounding unit of the coarser of the dtypes involved: for float64 about 1.5e-8 and
-6e-6, for float32 3.5e-4 and 5e-3. That balances what rounding and what curvature spoil; the
-error that is left is of the order of ``r`` (forward) or ``r**2`` (central), relative to
-outputs of the size of one. Inputs and outputs of very different sizes want a step of their
-own: ``eps`` is taken as it is. Differences are divided by the distance between the two
-points as they were rounded.
+**The step.** Unless a step is given, the elements of an input are moved by ``r`` times the
+largest of them (``r`` if all are zero), where ``r`` is the square root (forward) or the cube
+root (central) of the rounding unit of the coarser of the dtypes involved: for float64 about
+1.5e-8 and 6e-6, for float32 3.5e-4 and 5e-3. That balances what rounding and what curvature
+spoil; where the outputs change by their own size when the inputs do, the error that is left
+is about ``r`` (forward) or ``r**2`` (central). An input whose elements differ by orders of
+magnitude wants a step of its own: ``eps`` is taken as it is. Differences are divided by the
+distance between the two points as they were rounded.
 
 **Batches.** Points are made ``batch_size`` at a time and handed to ``mapper``, which may
 evaluate them at once: the ``map`` of a thread or process pool.
@@ -118,7 +118,8 @@ def finite_difference_jvp(
 ) -> Values:
     """Return the Jacobian-vector product by moving all inputs along the tangent vector.
 
-    Takes two evaluations, or for each of several steps.
+    Takes two evaluations (forward: one, and one in all) for each input, or in all if `eps`
+    is a number.
 
     Parameters
     ----------
@@ -129,9 +130,8 @@ def finite_difference_jvp(
     tangent_vector
         Arrays by input path.
     eps
-        The inputs are moved by `eps` times the tangent vector; given by path, one after
-        another. Default: so far that the largest movement of an element is the step that
-        the module tells.
+        The inputs are moved by `eps` times the tangent vector. Default: each so far that
+        the largest movement of an element is the step that the module tells.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def finite_difference_jvp(
     """
     outputs, chosen = sorted(jvp_outputs), sorted(jvp_inputs)
     steps = _Stepping.of(apply_fn, inputs, chosen, outputs, algorithm, eps, 1, map)
-    groups = [[path] for path in chosen] if isinstance(eps, Mapping) else [chosen]
+    groups = [chosen] if isinstance(eps, float | int) else [[path] for path in chosen]
     made: Values = {}
     for group in groups:
         part = steps.along({path: np.asarray(tangent_vector[path]) for path in group})
@@ -259,8 +259,7 @@ class _Stepping:
             moved: list[Any] = []
             widths: list[Any] = []
             for place in batch:
-                here = point.reshape(-1)[place]
-                step = relative * max(1.0, abs(here)) if given is None else given
+                step = relative * _scale(point) if given is None else given
                 above = self._moved(path, point, place, step)
                 below = point
                 moved.append(paths.replaced(self.inputs, {path: _plain(above)}))
@@ -299,7 +298,7 @@ class _Stepping:
         if longest == 0.0:
             return self._quotients(self.base, self.base, 1.0, dtype)
         given = next(iter({self.eps[path] for path in tangents}))
-        size = max([1.0, *map(_largest, points.values())])
+        size = max(map(_scale, points.values()))
         step = self._relative(*points.values()) * size / longest if given is None else given
 
         def at(distance: float) -> Values:
@@ -356,6 +355,11 @@ def _wide(value: Any) -> Any:
 
 def _largest(values: NDArray[Any]) -> float:
     return float(np.max(np.abs(values), initial=0.0))
+
+
+def _scale(point: NDArray[Any]) -> float:
+    """Return the size of an input's elements."""
+    return _largest(point) or 1.0
 
 
 def _plain(array: NDArray[Any]) -> Any:
