@@ -22,8 +22,8 @@ from binref_sci.errors import ComponentError
 from binref_sci.reference import ArrayRef
 from binref_sci.storage import create_buffer, write_at
 
-PANEL_BYTES: Final = 128 * 1024 * 1024
-"""Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows 1024
+PANEL_BYTES: Final = 256 * 1024 * 1024
+"""Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
 columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -166,8 +167,9 @@ def jacobian_from_jvp(
     jac_inputs, jac_outputs
         Paths.
     memory
-        For columns that wait to be written, in bytes. Little memory makes many small
-        writes: a piece of a row for as many columns as fit.
+        For columns that wait to be written, in bytes: while one half is written in the
+        background, the other is filled. Little memory makes many small writes: a piece of
+        a row for as many columns as fit.
     output_path
         Directory to write into; default: the running call's.
 
@@ -239,13 +241,15 @@ def written_columns(
     bar = ProgressBar(f"Jacobian by {path}", total)
     blocks: dict[str, Block] = {}
     panels: dict[str, NDArray[Any]] = {}
+    spare: dict[str, NDArray[Any]] = {}
+    writing: Future[None] | None = None
     width = held = first = 0
 
-    def flush() -> None:
+    def write(start: int, count: int, filled: dict[str, NDArray[Any]]) -> None:
         for output, block in blocks.items():
-            block.write_columns(first, panels[output][:held])
+            block.write_columns(start, filled[output][:count])
 
-    with ExitStack() as opened:
+    with ExitStack() as opened, ThreadPoolExecutor(1) as background:
         for done, column in enumerate(columns):
             if not blocks:
                 for output in outputs:
@@ -259,24 +263,32 @@ def written_columns(
                     )
                     blocks[output] = opened.enter_context(block)
                 each = sum(block.rows * block.dtype.itemsize for block in blocks.values())
-                width = min(max(1, memory // max(1, each)), max(1, total))
-                panels = {
-                    output: np.empty((width, block.rows), block.dtype)
-                    for output, block in blocks.items()
-                }
+                width = max(1, memory // max(1, each))
+                width = total if total <= width else max(1, width // 2)
+                panels = _panels(width, blocks)
+                spare = _panels(width, blocks) if width < total else {}
             if not total:
                 break
             for output, block in blocks.items():
                 panels[output][held] = block.fitted(column[output], block.outer).reshape(-1)
             held += 1
-            if held == width:
-                flush()
+            if held == width < total:
+                if writing is not None:
+                    writing.result()
+                writing = background.submit(write, first, held, panels)
+                panels, spare = spare, panels
                 first, held = first + held, 0
             bar.update(done + 1)
+        if writing is not None:
+            writing.result()
         if held:
-            flush()
+            write(first, held, panels)
         bar.close(total)
         return {output: block.finish() for output, block in blocks.items()}
+
+
+def _panels(width: int, blocks: dict[str, Block]) -> dict[str, NDArray[Any]]:
+    return {output: np.empty((width, block.rows), block.dtype) for output, block in blocks.items()}
 
 
 def jvp_from_jacobian(
