@@ -39,7 +39,7 @@ def variables(
     manifest = manifest_of(place.run, place.directory)
     if manifest is not None:
         return all_variables(manifest, place.directory), {}, "complete"
-    heads = journals.heads(place.journals)
+    heads = journals.heads(place)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
     state = journals.state_of(newest, place.run)
