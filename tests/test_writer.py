@@ -240,7 +240,6 @@ def test_labels_that_do_not_fit_the_snapshots_are_refused_at_the_first_one(
         ({"block": (slice(0, 2),)}, "together"),
         ({"shape": (4,)}, "together"),
     ],
-    ids=repr,
 )
 def test_arguments_that_cannot_be_meant_are_refused_before_anything_is_made(
     tmp_path, options, words
