@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, FormatError, PayloadError
+from binref_sci.errors import ComponentError, FormatError, PayloadError, told
 from binref_sci.runtime import gradients, paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format, digest
@@ -129,7 +129,7 @@ def call(
         if output_format == "json+binref" and endpoint != "abstract_eval":
             run.write_results(encoding.pieces(of_folder=True))
     except BaseException as error:
-        run.end("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
+        run.end("failed", {"error": f"{type(error).__name__}: {told(error)}"[:2000]})
         if isinstance(error, ComponentError | FormatError) or not isinstance(error, Exception):
             raise
         raise ComponentError(
@@ -223,7 +223,7 @@ def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **
     try:
         with entering(run.call):  # which closes the writers of the call, or says why not
             return function(*given, **named)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ComponentError(
             f"component {component.name!r} failed in {endpoint}: {type(error).__name__}: {error}"
         ) from error
