@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks import client, forwarding, importing, memory, opening, writing
+from benchmarks import client, forwarding, importing, memory, opening, reading, writing
 from benchmarks.harness import HEADINGS, ROUNDS, Row
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
@@ -20,6 +20,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "forwarding": forwarding.rows,
     "client": client.rows,
     "opening": opening.rows,
+    "reading": reading.rows,
     "importing": importing.rows,
 }
 

@@ -41,6 +41,7 @@ class OpenBuffer(NamedTuple):
     fd: int
     size: int
     name: str
+    identity: Identity
 
 
 def confine(root: str | os.PathLike[str], relative: str) -> str:
@@ -97,20 +98,42 @@ def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuf
     InvalidReferenceError
         If the path leads outside `root`.
     """
-    real = confine(root, relative)
-    try:
-        # O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link
-        # that has come since the path was confined leads who knows where.
-        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as error:
-        raise _missing(root, relative, error) from error
+    key = (os.fspath(root), relative)
+    known = _inside.get(key)
+    fd = -1 if known is None else _open_known(*known)
+    if known is None or fd < 0:
+        path = confine(root, relative)
+        try:
+            fd = os.open(path, _READING)
+        except OSError as error:
+            raise _missing(root, relative, error) from error
+    else:
+        path = known[0]
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
-        yield OpenBuffer(fd, status.st_size, real)
+            raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
+        yield OpenBuffer(fd, status.st_size, path, _identity(status))
     finally:
         os.close(fd)
+
+
+# O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link that has
+# come since the path was confined leads who knows where.
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+
+
+def _open_known(path: str, inode: int, device: int, mode: int) -> int:
+    """Open a file that `status_of` has found inside its root; -1 if it is another one now."""
+    try:
+        fd = os.open(path, _READING)
+    except OSError:
+        return -1
+    status = os.fstat(fd)
+    if (status.st_ino, status.st_dev, status.st_mode) == (inode, device, mode):
+        return fd
+    os.close(fd)
+    return -1
 
 
 def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
@@ -188,7 +211,10 @@ def identity(root: str | os.PathLike[str], relative: str) -> Identity:
     BufferNotFoundError, InvalidReferenceError
         As `status_of`.
     """
-    status = status_of(root, relative)
+    return _identity(status_of(root, relative))
+
+
+def _identity(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
