@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +23,7 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.errors import CorruptBufferError
 from binref_sci.frames import FRAMES
 from binref_sci.ranges import read_ranges
-from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
+from binref_sci.storage import OpenBuffer, opened_buffer, read_into, require
 
 MERGE_GAP = 8 * 1024
 """Neighbouring ranges closer than this, in bytes, are read as one: on a warm page cache
@@ -125,7 +124,9 @@ class Stored:
 
     def locate(self, index: int) -> tuple[Segment, int]:
         """Return the segment that holds snapshot `index`, and its place there."""
-        number = int(np.searchsorted(self.starts, index, side="right")) - 1
+        if len(self.segments) == 1:
+            return self.segments[0], index
+        number = int(self.starts.searchsorted(index, side="right")) - 1
         return self.segments[number], index - int(self.starts[number])
 
     def cut(self, start: int, step: int, count: int) -> Stored:
@@ -196,7 +197,9 @@ class Stored:
     def _read(self, selection: Selection, key: Any) -> Any:
         made = self._room(selection.read_shape)
         with _Buffers(self.root) as buffers:
-            if selection.points is None:
+            if selection.points is None and self._is_snapshot(selection):
+                self._read_snapshot(buffers, selection.axes[0], made)
+            elif selection.points is None:
                 self._read_outer(buffers, selection.axes, made)
             else:
                 self._read_points(buffers, selection, made)
@@ -206,6 +209,23 @@ class Stored:
             isinstance(key, tuple) and any(part is Ellipsis for part in key)
         ) or key is Ellipsis
         return made if made.ndim or keeps else made[()]
+
+    def _is_snapshot(self, selection: Selection) -> bool:
+        """Tell whether exactly one uncompressed snapshot is asked for, all of it."""
+        return (
+            selection.read_shape == (1, *self.inner)
+            and self.compression is None
+            and all(type(axis) is Grid and axis.step == 1 for axis in selection.axes)
+        )
+
+    def _read_snapshot(self, buffers: _Buffers, at: Grid | _Picks, out: NDArray[Any]) -> None:
+        """Read one snapshot: what a player does for each picture, with nothing to plan."""
+        assert isinstance(at, Grid)  # the caller looked
+        segment, local = self.locate(at.start)
+        offset, _ = segment.place(local)
+        buffer = buffers.open(segment.path)
+        require(buffer, offset, out.nbytes)
+        read_into(buffer, offset, out)
 
     def load(self) -> NDArray[Any]:
         """Return everything, in a new writable array.
@@ -389,19 +409,28 @@ class Stored:
 _DENSEST = 256  # bytes that one byte of an lz4 frame can stand for, rounded up
 
 
-class _Buffers(ExitStack):
+class _Buffers:
     """The buffers of one read plan, one descriptor each while neighbours use it."""
 
     def __init__(self, root: str) -> None:
-        super().__init__()
         self._root = root
         self._path: str | None = None
         self._open: OpenBuffer | None = None
 
+    def __enter__(self) -> _Buffers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.close()
+
     def open(self, path: str) -> OpenBuffer:
         if self._open is None or path != self._path:
-            self.close()  # at most one is open: a thousand buffers need one descriptor
-            self._open = self.enter_context(open_buffer(self._root, path))
+            # At most one is open: a thousand buffers need one descriptor.
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+            self._open = opened_buffer(self._root, path)
             self._path = path
         return self._open
 

@@ -43,6 +43,10 @@ class OpenBuffer(NamedTuple):
     name: str
     identity: Identity
 
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
+
 
 def confine(root: str | os.PathLike[str], relative: str) -> str:
     """Return the real path of a buffer, or refuse one outside `root`.
@@ -93,47 +97,53 @@ def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuf
 
     Raises
     ------
+    BufferNotFoundError, InvalidReferenceError
+        As `opened_buffer`.
+    """
+    buffer = opened_buffer(root, relative)
+    try:
+        yield buffer
+    finally:
+        buffer.close()
+
+
+def opened_buffer(root: str | os.PathLike[str], relative: str) -> OpenBuffer:
+    """Return a buffer, open for reading; the caller closes it.
+
+    Raises
+    ------
     BufferNotFoundError
         If there is no such file, or it is not a regular one.
     InvalidReferenceError
         If the path leads outside `root`.
     """
-    key = (os.fspath(root), relative)
-    known = _inside.get(key)
-    fd = -1 if known is None else _open_known(*known)
-    if known is None or fd < 0:
-        path = confine(root, relative)
+    known = _inside.get((os.fspath(root), relative))
+    if known is not None:
+        path, inode, device, mode = known
         try:
             fd = os.open(path, _READING)
-        except OSError as error:
-            raise _missing(root, relative, error) from error
-    else:
-        path = known[0]
+        except OSError:
+            fd = -1
+        if fd >= 0:
+            status = os.fstat(fd)
+            if status.st_ino == inode and status.st_dev == device and status.st_mode == mode:
+                return OpenBuffer(fd, status.st_size, path, _identity(status))
+            os.close(fd)  # another file than the one that was found inside its root
+    path = confine(root, relative)
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
-        yield OpenBuffer(fd, status.st_size, path, _identity(status))
-    finally:
+        fd = os.open(path, _READING)
+    except OSError as error:
+        raise _missing(root, relative, error) from error
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
+        raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
+    return OpenBuffer(fd, status.st_size, path, _identity(status))
 
 
 # O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link that has
 # come since the path was confined leads who knows where.
 _READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-
-
-def _open_known(path: str, inode: int, device: int, mode: int) -> int:
-    """Open a file that `status_of` has found inside its root; -1 if it is another one now."""
-    try:
-        fd = os.open(path, _READING)
-    except OSError:
-        return -1
-    status = os.fstat(fd)
-    if (status.st_ino, status.st_dev, status.st_mode) == (inode, device, mode):
-        return fd
-    os.close(fd)
-    return -1
 
 
 def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
