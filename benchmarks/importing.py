@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,4 +30,6 @@ def rows() -> Iterator[Row]:
 
 
 def _run(code: str) -> None:
-    subprocess.run([sys.executable, "-c", code], check=True)
+    # With compiled modules kept, as an installed package has them.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

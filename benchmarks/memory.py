@@ -13,13 +13,20 @@ from benchmarks.serving import peak, server
 
 MIB = 2**20
 
-STREAM = """
-import resource, sys
+# Not ru_maxrss: a new process inherits its parent's.
+PEAK = r"""
+import re
+peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) * 1024
+"""
+
+STREAM = (
+    PEAK
+    + """
+import sys
 import numpy as np
 from binref_sci import BinrefWriter
 
 place, steps, keep = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "keep"
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 array = np.zeros(256)
 kept = []
 with BinrefWriter("field", output_path=place) as writer:
@@ -32,13 +39,15 @@ with BinrefWriter("field", output_path=place) as writer:
     trajectory = writer.trajectory()
 print(peak() - before)
 """
+)
 
-CLIENT = """
-import resource, sys
+CLIENT = (
+    PEAK
+    + """
+import sys
 from binref_sci import Tesseract
 
 url, place, length = sys.argv[1], sys.argv[2], int(sys.argv[3])
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 sim = Tesseract.from_url(url, output_path=place, lazy=True)
 small = sim.apply({"snapshots": 2, "length": 1})["trajectory"]
 small.to_xarray()
@@ -48,6 +57,7 @@ array = trajectory.to_xarray()
 assert array.nbytes == 2 * 2**30 and float(trajectory[2047][0]) == 2047
 print(peak() - before)
 """
+)
 
 
 def rows() -> Iterator[Row]:

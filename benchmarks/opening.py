@@ -15,6 +15,7 @@ import xarray as xr
 import zarr
 
 from benchmarks.harness import Row, against, interleaved, stopwatch, under
+from benchmarks.memory import PEAK
 from benchmarks.places import folder
 from binref_sci import BinrefWriter, open_dataset
 
@@ -123,13 +124,12 @@ def _hole(path: Path, nbytes: int) -> None:
 def _memory_to_open(run: Path, small: Path) -> float:
     with BinrefWriter("field", dims=("time", "y", "x"), output_path=small) as writer:
         writer.write(np.zeros(SHAPE))
-    script = (
-        "import sys, resource, binref_sci\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+    script = PEAK + (
+        "import sys, binref_sci\n"
         "binref_sci.open_dataset(sys.argv[1]); before = peak()\n"
         "ds = binref_sci.open_dataset(sys.argv[2]); print(peak() - before)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, small, run], check=True, capture_output=True, text=True
     )
-    return int(done.stdout) * 1024 / 1e6
+    return int(done.stdout) / 1e6

@@ -18,7 +18,9 @@ COMPONENTS = Path(__file__).with_name("components")
 def server(component: str, output_path: Path) -> Iterator[tuple[str, int]]:
     """Serve one of `components` on a free port; yield its address and process id."""
     command = [
-        Path(sys.executable).with_name("binref-sci"),
+        sys.executable,
+        "-c",
+        "from binref_sci.cli import main; main()",
         "serve",
         COMPONENTS / f"{component}.py",
         "--port=0",

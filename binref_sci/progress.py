@@ -6,6 +6,7 @@ it, and a run shorter than the delay shows none.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -47,9 +48,10 @@ class ProgressBar:
         """Draw the last state and leave it standing."""
         if self._bar is not None:
             self._try_to_draw(done)
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with contextlib.suppress(Exception):
+                bar.stop()
 
     def _try_to_draw(self, done: int) -> None:
         try:

@@ -554,7 +554,13 @@ def _from_lists(
     if not isinstance(values, list | tuple | int | float | str | None):
         raise PayloadError(f"json buffer is {_shown(values)}, expected numbers in nested lists")
     if dtype.kind == "c":
-        parts = numbers(values, np.empty(0, dtype).real.dtype)
+        try:
+            parts = numbers(values, np.empty(0, dtype).real.dtype)
+        except PayloadError:
+            written = _python_complex(values)
+            if written is None or written.shape != shape:
+                raise
+            return written.astype(dtype)
         if parts.shape == (*shape, 2):
             return parts.view(dtype).reshape(shape)
         # real numbers stand for themselves; zero-length axes leave no pairs to see
@@ -572,6 +578,16 @@ def _from_lists(
             f"json buffer has shape {list(found.shape)}, but shape {list(shape)} is declared"
         )
     return found.reshape(shape)
+
+
+def _python_complex(values: Any) -> NDArray[Any] | None:
+    """Return complex numbers that tesseract-core writes as Python does, such as ``"(1+2j)"``."""
+    try:
+        held = np.array(values, dtype=object)
+        found = [complex(leaf) for leaf in held.reshape(-1)]
+    except (TypeError, ValueError):
+        return None
+    return np.array(found, dtype=np.complex128).reshape(held.shape)
 
 
 # ------------------------------------------------------------ inline, writing

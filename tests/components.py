@@ -14,8 +14,17 @@ class Inner(BaseModel):
     values: list[Array[..., None]] = []
     named: dict[str, Array[..., None]] = {}
 
+class Plain(BaseModel):
+    loss: float = 0.0
+    losses: list[float] = []
+    table: dict[str, tuple[float, str]] = {}
+    perhaps: float | None = None
+    word: str = ""
+    either: float | str = 0.0
+
 class InputSchema(BaseModel):
     array: Array[..., None] = 0.0
+    plain: Plain = Plain()
     inner: Inner = Inner()
     number: float = 0.0
     disk: bool = False
@@ -23,6 +32,7 @@ class InputSchema(BaseModel):
 
 class OutputSchema(BaseModel):
     array: Array[..., None]
+    plain: Plain
     inner: Inner
     number: float
     text: str
@@ -36,11 +46,12 @@ def apply(inputs):
             named={key: store(each) for key, each in inputs.inner.named.items()},
         ),
         number=inputs.number,
+        plain=inputs.plain,
         text="Grüße",
     )
 
 def abstract_eval(abstract_inputs):
-    return {"array": abstract_inputs.array, "inner": {}, "number": 0, "text": ""}
+    return {"array": abstract_inputs.array, "inner": {}, "plain": {}, "number": 0, "text": ""}
 '''
 
 HEAT = '''

@@ -18,8 +18,10 @@ ENVIRONMENT = os.environ | {
         [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
 }
-START_SECONDS = 60
-STOP_SECONDS = 20
+# These processes start often: compiled once, not each time.
+ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)
+START_SECONDS = 100
+STOP_SECONDS = 60
 
 
 @dataclass

@@ -156,7 +156,7 @@ def test_the_running_call_says_where(call):
 @given(st.data(), arrays)
 def test_reshape_is_numpys(tmp_path_factory, data, array):
     made = BinrefArray.write(array, output_path=tmp_path_factory.mktemp("out"))
-    shape = data.draw(st.lists(st.integers(-2, 6), max_size=4).map(tuple))
+    shape = data.draw(st.lists(st.integers(-1, 6), max_size=4).map(tuple))
     try:
         wanted = array.reshape(shape)
     except ValueError:

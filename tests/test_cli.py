@@ -46,7 +46,7 @@ def apply(inputs: InputSchema) -> OutputSchema:
 
 def in_a_process(*arguments):
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, timeout=60
+        [*COMMAND, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, timeout=100
     )
 
 
@@ -180,13 +180,13 @@ def test_ctrl_c_is_exit_code_130_and_keeps_what_was_written(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (folder / "started").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert stdout == b""
     assert json.loads((out / "run.json").read_text())["state"] == "failed"
@@ -236,5 +236,5 @@ def test_a_reader_that_leaves_is_not_a_traceback(worker):
     process.stdout.read(10)
     process.stdout.close()
     assert b"Traceback" not in process.stderr.read()
-    assert process.wait(20) == 1
+    assert process.wait(60) == 1
     process.stderr.close()

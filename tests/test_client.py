@@ -223,6 +223,22 @@ def test_numbers_lists_and_foreign_arrays_are_inputs_too(echo, door, output_form
     assert sim.apply({"number": np.int8(2)})["number"] == 2
 
 
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_plain_numbers_that_json_lacks_come_back_where_the_schema_says_number(
+    echo, door, output_format
+):
+    nan, inf = float("nan"), float("inf")
+    plain = {
+        "loss": nan, "losses": [1.0, inf, -inf, nan], "table": {"a": [inf, "Infinity"]},
+        "perhaps": None, "word": "-Infinity", "either": "Infinity",
+    }  # fmt: skip
+    out = echo.open(door, output_format=output_format).apply({"plain": plain})["plain"]
+    np.testing.assert_array_equal(out.pop("losses"), plain.pop("losses"))
+    assert np.isnan(out.pop("loss"))
+    del plain["loss"]
+    assert out == plain
+
+
 def test_inputs_may_be_an_instance_of_a_schema(echo, door):
     class Inputs(BaseModel, arbitrary_types_allowed=True):
         array: np.ndarray
@@ -817,6 +833,14 @@ if child:
     assert os.wait()[1] == 0
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+def test_a_client_can_be_sent_to_workers(heat, door):
+    sim = heat.open(door, lazy=True)
+    sim.health()
+    again = pickle.loads(pickle.dumps(sim))
+    assert repr(again) == repr(sim)
+    assert again.apply({})["heat"].load().sum() == 12.0
 
 
 def test_a_result_can_be_pickled(heat, door):

@@ -106,7 +106,7 @@ def test_interrupted_it_ends_every_process_and_removes_every_file(sent, tmp_path
     finally:
         process.kill()
     assert process.returncode == 130, stderr
-    assert "what it wrote is removed" in stdout
+    assert "stopped; what was written is removed" in stdout
     assert "Traceback" not in stderr
     assert list(tmp_path.iterdir()) == []
     _, alive = psutil.wait_procs(children, timeout=5)
@@ -117,30 +117,47 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     thesis = tmp_path / "demo-output" / "thesis.tex"
     thesis.parent.mkdir()
     thesis.touch()
-    done = run_demo(tmp_path, *SMALL)
-    assert done.returncode == 2
-    assert "'thesis.tex', which no demo has made" in done.stderr
+    with pytest.raises(PayloadError, match=r"'thesis\.tex', which no demo has made"):
+        demo.demo_command(size=16, steps=6, output=thesis.parent)
+    with pytest.raises(PayloadError, match="is a file; name a folder"):
+        demo.demo_command(size=16, steps=6, output=thesis)
     assert thesis.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["demo-output"]
+    assert list(tmp_path.iterdir()) == [thesis.parent]
 
 
 def test_what_would_not_fit_on_the_disk_is_refused_before_it_is_computed(tmp_path):
-    done = run_demo(tmp_path, "--size", "16000", "--steps", "100000000")
-    assert done.returncode == 2
-    assert "would write 204800002048000000 bytes" in done.stderr
+    with pytest.raises(PayloadError, match="would write 204800002048000000 bytes"):
+        demo.demo_command(size=16000, steps=100_000_000, output=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_parent_folder_that_is_not_there_is_named(tmp_path):
-    done = run_demo(tmp_path, *SMALL, "--output", "no/where")
-    assert done.returncode == 2
-    assert f"there is no folder '{tmp_path / 'no'}'" in done.stderr
+    with pytest.raises(PayloadError, match=f"there is no folder '{tmp_path / 'no'}'"):
+        demo.demo_command(size=16, steps=6, output=tmp_path / "no" / "where")
 
 
 def test_without_the_examples_it_says_where_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "CHECKOUT", tmp_path)
     with pytest.raises(PayloadError, match="the examples come with the source"):
         demo.demo_command(size=16, steps=6, output=tmp_path / "out")
+
+
+def test_other_commands_do_not_pay_for_its_pictures():
+    script = (
+        "import sys\n"
+        "from binref_sci.cli.app import app\n"
+        "try: app(['serve', '--help'])\n"
+        "finally: print({'matplotlib', 'PIL', 'xarray', 'dask'} & {*sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.strip() == "set()"
+    assert "Serve a component" in done.stdout
+
+
+def test_a_misspelt_command_is_told_what_was_meant():
+    done = subprocess.run([*COMMAND, "dmo"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Did you mean 'demo'" in done.stderr
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):

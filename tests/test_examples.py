@@ -205,6 +205,19 @@ def test_the_compiled_program_leaves_a_directory_that_opens_by_itself(tmp_path):
 
 
 @with_compiler
+def test_a_compiled_program_can_be_watched_within_its_call(tmp_path):
+    sim = Tesseract.from_tesseract_api(COMPILED, output_path=tmp_path, lazy=True)
+    sim.apply({"size": 12, "steps": 3, "courant": 0.5}, run_id="waves")
+    run = tmp_path / "run_waves"
+    (run / "results.json").unlink()  # as long as the call runs there is none
+    told = orjson.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_bytes(orjson.dumps(told | {"state": "running", "ended": None}))
+    ds = binref_sci.open_dataset(run)
+    assert ds.encoding["binref_state"] == "writing"
+    np.testing.assert_allclose(ds.height, waves(12, 3, 0.5), atol=1e-14)
+
+
+@with_compiler
 def test_a_compiled_program_that_was_killed_loses_no_complete_snapshot(tmp_path):
     sim = Tesseract.from_tesseract_api(COMPILED, output_path=tmp_path, lazy=True)
     sim.apply({"size": 12, "steps": 9, "courant": 0.5}, run_id="waves")

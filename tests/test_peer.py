@@ -28,6 +28,7 @@ ARRAYS = {
     "no rows": np.zeros((0, 3)),
     "no columns": np.zeros((2, 0), "int8"),
     "column-major": np.asfortranarray(np.array([[1, 2, 3], [4, 5, 6]], "int32")),
+    "complex": np.array([1 + 2j, -0.5j, complex(0.25, np.inf)]),
     "special": np.array([np.nan, np.inf, -np.inf, 1.5]),
     "largest": np.array([2**64 - 1, 2**63, 1], "uint64"),
 }
@@ -92,7 +93,12 @@ def outcomes(python, folder, stored):
 
 @pytest.mark.parametrize(("name", "output_format", "compression", "place"), CASES)
 def test_its_client_reads_what_our_server_writes(outcomes, name, output_format, compression, place):
-    assert outcomes.pop(f"{name} {output_format} {compression} {place}") == "ok"
+    outcome = outcomes[f"{name} {output_format} {compression} {place}"]
+    if output_format == "json" and ARRAYS[name].dtype.kind == "c":
+        # We write pairs, it writes Python's "(1+2j)" and reads that alone: an error, no wrong number.
+        assert "cannot reshape" in outcome
+    else:
+        assert outcome == "ok"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def laid_out(folder, array, cuts, layout, gap=3):
         (folder / path).write_bytes(content)
         count, nbytes = len(rows), len(rows[0])
         if layout in ("scattered", "lz4"):
-            sizes = np.array([len(row) for row in rows])
+            sizes = np.array([len(row) for row in rows]) if layout == "lz4" else None
             segments.append(Segment(path, 0, count, 0, offsets, sizes))
         else:
             stride = nbytes + len(pad)

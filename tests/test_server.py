@@ -200,7 +200,7 @@ def slowest_health(server, until):
     return slowest
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -384,7 +384,7 @@ def test_a_run_id_names_the_run_directory(mix):
 def test_the_same_run_id_at_once_is_a_conflict(work):
     with concurrent.futures.ThreadPoolExecutor() as threads:
         long = threads.submit(
-            do, work, "spin", seconds=1.5, note="conflict", params={"run_id": "one"}
+            do, work, "spin", seconds=3, note="conflict", params={"run_id": "one"}
         )
         wait_for((work.folder / "conflict").exists)
         response = do(work, params={"run_id": "one"})
@@ -584,7 +584,7 @@ def test_a_component_that_can_no_longer_be_loaded_is_503_until_it_can(tmp_path):
         assert response.status_code == 503
         assert "half edited" in strictly(response.content)["detail"]["message"]
         source.write_text(WORK)
-        wait_for(lambda: do(server, client=client).status_code == 200, 30)
+        wait_for(lambda: do(server, client=client).status_code == 200)
 
 
 def test_calls_beyond_the_workers_wait_their_turn(work):
@@ -597,9 +597,12 @@ def test_calls_beyond_the_workers_wait_their_turn(work):
 
 def test_a_client_that_leaves_the_queue_is_not_run(work):
     with concurrent.futures.ThreadPoolExecutor() as threads, work.client() as client:
-        busy = [threads.submit(do, work, "spin", client=client, seconds=1.5) for _ in range(2)]
-        time.sleep(0.3)
-        with work.client(timeout=0.3) as impatient, pytest.raises(httpx.ReadTimeout):
+        busy = [
+            threads.submit(do, work, "spin", client=client, seconds=3, note=f"busy{number}")
+            for number in range(2)
+        ]
+        wait_for(lambda: (work.folder / "busy0").exists() and (work.folder / "busy1").exists())
+        with work.client(timeout=0.3) as impatient, pytest.raises(httpx.TimeoutException):
             do(work, client=impatient, note="never")
         assert [call.result().status_code for call in busy] == [200, 200]
     assert do(work).status_code == 200
@@ -608,7 +611,7 @@ def test_a_client_that_leaves_the_queue_is_not_run(work):
 
 def test_a_client_that_leaves_a_running_call_disturbs_nobody(work):
     for _ in range(3):
-        with work.client(timeout=0.2) as impatient, pytest.raises(httpx.ReadTimeout):
+        with work.client(timeout=0.2) as impatient, pytest.raises(httpx.TimeoutException):
             do(work, "spin", client=impatient, seconds=0.6)
     pids = {worker.pid for worker in work.workers()}
     assert do(work, size=100_000).status_code == 200
@@ -747,7 +750,7 @@ def test_a_running_call_is_finished_when_the_server_is_stopped(tmp_path):
             answer = call.result()
         assert answer.status_code == 200
         assert len(decoded(answer.json()["field"], None)) == 2_000_000
-        assert server.process.wait(10) == 0
+        assert server.process.wait(60) == 0
         assert not any(worker.is_running() for worker in workers)
         assert "Traceback" not in server.log
 
@@ -760,7 +763,7 @@ def test_the_grace_is_bounded(tmp_path):
             wait_for((folder / "running").exists)
             workers = server.workers()
             server.process.send_signal(signal.SIGINT)
-            assert server.process.wait(10) == 0
+            assert server.process.wait(60) == 0
             assert call.exception() is not None or call.result().status_code >= 500
         assert not any(worker.is_running() for worker in workers)
 
@@ -783,11 +786,11 @@ def test_no_worker_outlives_a_server_that_is_killed(tmp_path, what, work):
             thread.start()
             wait_for((work.folder / note).exists)
         server.process.kill()
-        gone, alive = psutil.wait_procs(workers, timeout=5)
+        gone, alive = psutil.wait_procs(workers, timeout=20)
         assert len(gone) == 2
         assert not alive
         if what != "nothing":
-            thread.join(10)
+            thread.join(60)
 
 
 def _call_until_cut(server, what, note):
@@ -801,7 +804,7 @@ def test_a_component_that_cannot_be_loaded_is_said_at_once(tmp_path):
         if source is not None:
             component(folder, source)
         done = subprocess.run(
-            [*COMMAND, "serve", str(folder), "--port", "0"], capture_output=True, timeout=60
+            [*COMMAND, "serve", str(folder), "--port", "0"], capture_output=True, timeout=100
         )
         assert done.returncode == code, done.stderr
         assert str(folder) in done.stderr.decode() or "no licence" in done.stderr.decode()
@@ -812,10 +815,10 @@ def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
     source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
     folder = component(tmp_path / "slow", source)
     with serving(folder, log_file=tmp_path / "log", ready=False) as server:
-        wait_for((folder / "loading").exists, 30)
+        wait_for((folder / "loading").exists)
         workers = server.workers()
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(10) == 130
+        assert server.process.wait(60) == 130
         assert workers
         assert not any(worker.is_running() for worker in workers)
     assert "Traceback" not in server.log
@@ -824,7 +827,7 @@ def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
 def test_a_taken_port_is_the_callers_mistake(tmp_path, work):
     port = work.url.rpartition(":")[2]
     done = subprocess.run(
-        [*COMMAND, "serve", str(work.folder), "--port", port], capture_output=True, timeout=60
+        [*COMMAND, "serve", str(work.folder), "--port", port], capture_output=True, timeout=100
     )
     assert done.returncode == 2
     assert port in done.stderr.decode()

@@ -413,3 +413,12 @@ def test_whatever_is_sent_gives_an_array_or_a_clean_error(anything):
         wire.ref_from_json(anything, "x")
     except InvalidReferenceError:
         pass
+
+
+def test_complex_numbers_as_tesseract_core_writes_them_are_read():
+    made = wire.decode_inline(array_json(["(1+2j)", "-0.5j", "(nan+infj)"], "complex128", [3]))
+    np.testing.assert_array_equal(made, np.array([1 + 2j, -0.5j, complex(np.nan, np.inf)]))
+    with pytest.raises(PayloadError, match="not a number"):
+        wire.decode_inline(array_json(["1+2j"], "float64", [1]))
+    with pytest.raises(PayloadError, match="not a number"):
+        wire.decode_inline(array_json(["1+2k"], "complex128", [1]))

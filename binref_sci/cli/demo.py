@@ -192,13 +192,14 @@ def _interruptible(console: Console) -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
+        console.print("stopping the server ...")
         raise KeyboardInterrupt
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
-        console.print("stopped; the server has ended and what it wrote is removed")
+        console.print("stopped; what was written is removed")
         raise
     finally:
         for each, handler in before.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,6 +40,7 @@ class Local:
         output_path: Path | None,
         input_path: Path | None,
     ) -> None:
+        self._made_of = target, output_path, input_path
         self.component = Component.load(target)
         self._output_path = output_path
         self._input_path = input_path
@@ -46,8 +48,15 @@ class Local:
     def __str__(self) -> str:
         return f"{self.component.name} in this process"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Local, self._made_of  # loaded again where it arrives
+
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the component."""
+        return self._openapi
+
+    @cached_property
+    def _openapi(self) -> dict[str, Any]:
         return self.component.openapi()
 
     def labels(self) -> dict[str, Any]:
@@ -68,14 +77,34 @@ class Local:
         compression: str | None,
     ) -> Reply:
         """Run an endpoint; see `Tesseract` for what it raises."""
-        scratch = None if self._output_path is not None else Scratch()
-        folder = self._output_path or Path(scratch.path)  # type: ignore[union-attr]
-        run = RunDirectory.new(folder, run_id)
+        if self._output_path is not None:
+            return self._run(
+                endpoint, inputs, self._output_path, None, run_id, output_format, compression
+            )
+        scratch = Scratch()
+        try:
+            return self._run(
+                endpoint, inputs, scratch.path, scratch, run_id, output_format, compression
+            )
+        except BaseException:
+            scratch.remove()  # what is kept of an error must not keep the folder
+            raise
+
+    def _run(
+        self,
+        endpoint: str,
+        inputs: Inputs,
+        folder: Path,
+        owner: Scratch | None,
+        run_id: str | None,
+        output_format: str,
+        compression: str | None,
+    ) -> Reply:
         response = endpoints.call(
             self.component,
             endpoint,
             inputs.tree(),
-            run=run,
+            run=RunDirectory.new(folder, run_id),
             output_format=output_format,
             compression=compression,
             input_path=self._input_path,
@@ -83,9 +112,9 @@ class Local:
         if output_format == "json+base64" and endpoint != "abstract_eval":
             # What a base64 round trip would give, without the round trip.
             value = _without_text(response.value, self.component.name)
-            return Reply(lambda: value, folder, scratch)
+            return Reply(lambda: value, folder, owner, document=self.openapi)
         text = joined(response.pieces)
-        return Reply(lambda: orjson.loads(text), folder, scratch)
+        return Reply(lambda: orjson.loads(text), folder, owner, document=self.openapi)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -64,6 +64,7 @@ class Remote:
         timeout: Timeout = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._made_of = url, output_path, input_path, timeout, transport
         self.url = normal_url(url)
         self._output_path = output_path
         self._input_path = input_path
@@ -77,6 +78,9 @@ class Remote:
 
     def __str__(self) -> str:
         return self.url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remote, self._made_of  # a worker elsewhere has connections of its own
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the server; fetched once."""
@@ -94,6 +98,10 @@ class Remote:
         except (RemoteError, KeyError, TypeError):
             return {}  # a server of another kind
         return found if isinstance(found, dict) else {}
+
+    def _known(self) -> dict[str, Any]:
+        """Return the OpenAPI document if it was to be had."""
+        return self._openapi or {}
 
     def health(self) -> dict[str, Any]:
         """Return what the server says of itself."""
@@ -124,7 +132,7 @@ class Remote:
             f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
             f"{self.url} writes to?"
         )
-        return Reply(read, self._output_path, None, hint)
+        return Reply(read, self._output_path, None, hint, self._known)
 
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
+from binref_sci.client.document import Numbers
 from binref_sci.client.snapshots import in_memory
 from binref_sci.engine.dataset import SchemaLabels, merged
 from binref_sci.engine.lending import Lenders
@@ -25,6 +26,8 @@ from binref_sci.errors import (
 from binref_sci.folding import Odd, fold_json, gc_paused, is_reference
 from binref_sci.storage import status_of
 from binref_sci.trajectory import Trajectory
+
+_NUMBERS: Final = {int, float, bool}
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,15 @@ class Reply:
         Kept alive with what is read from `folder`.
     hint
         What may be wrong if a buffer is not there.
+    document
+        Returns the component's OpenAPI document.
     """
 
     read: Callable[[], Any]
     folder: Path | None
     owner: object = None
     hint: str = ""
+    document: Callable[[], Mapping[str, Any]] = dict
 
     def decoded(self, *, lazy: bool, labels: Mapping[str, Any]) -> Any:
         """Return the answer with arrays of the caller's kind.
@@ -80,6 +86,7 @@ class _Decoder:
         self._reply = reply
         self._lazy = lazy
         self._schema = SchemaLabels(labels)
+        self._numbers = Numbers(reply.document)
         self._lenders = Lenders(os.fspath(reply.folder or ""), (), ())
         self._found: set[str] = set()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
@@ -92,9 +99,10 @@ class _Decoder:
         if isinstance(value, list) and value:
             if is_reference(value[0]):
                 return self._references(value, path)
-            if type(value[0]) in (dict, list):
-                return [self.value(item, (*path, index)) for index, item in enumerate(value)]
-        return value
+            if set(map(type, value)) <= _NUMBERS:
+                return value
+            return [self.value(item, (*path, index)) for index, item in enumerate(value)]
+        return self._numbers.restored(value, path)
 
     def _array(self, value: dict[str, Any], path: tuple[str | int, ...]) -> Any:
         where = _spelled(path)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from binref_sci.dtypes import nbytes_of
 from binref_sci.trajectory import Trajectory
 
-BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Snapshots are read this many bytes at a time: one read for thousands of small ones, and
-little more memory than the result."""
+BATCH_BYTES: Final = 1024 * 1024
+"""Snapshots are read this many bytes at a time: one read for hundreds of small ones, still in
+the processor's cache when they are copied out."""
 
 
 def in_memory(trajectory: Trajectory) -> Iterator[NDArray[Any]]:
@@ -23,7 +23,8 @@ def in_memory(trajectory: Trajectory) -> Iterator[NDArray[Any]]:
         block = trajectory[start : start + step].load()
         if len(block) == 1:
             yield block.reshape(block.shape[1:])
-            continue
-        # Views of one block would keep all of it alive for the sake of one.
-        for index in range(len(block)):
-            yield block[index, ...].copy()
+        elif block.ndim == 1:  # numbers, which iteration would take out of their arrays
+            yield from (block[index, ...].copy() for index in range(len(block)))
+        else:
+            # Views of one block would keep all of it alive for the sake of one.
+            yield from (snapshot.copy() for snapshot in block)

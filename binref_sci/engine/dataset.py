@@ -34,7 +34,7 @@ def variables(
     ragged
         Give what does not fit into one variable in parts, instead of refusing it.
     """
-    heads = journals.heads(place.journals)
+    heads = journals.heads(place)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
     state = journals.state_of(newest, place.run)

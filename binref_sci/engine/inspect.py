@@ -137,7 +137,7 @@ def inspect(source: str | os.PathLike[str]) -> RunFacts:
     """
     place = find(source)
     made, attrs, state = variables(place, ragged=True)
-    members = journals.newest_run(journals.heads(place.journals), place)
+    members = journals.newest_run(journals.heads(place), place)
     streams = [_stream(journals.read(head)) for head in members]
     run = {key: place.run[key] for key in _TOLD if place.run.get(key) is not None}
     facts = tuple(_variable(one) for one in made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,9 +30,23 @@ class Head:
     created_ns: int
 
 
-def heads(paths: Iterable[Path]) -> list[Head]:
-    """Read the first line of each journal; no buffer is looked at."""
-    return [_head(path) for path in paths]
+def heads(source: Source) -> list[Head]:
+    """Read the first line of each journal; no buffer is looked at.
+
+    A program that knows nothing of runs names none in its journal: it is then one of the
+    call that it was written in.
+    """
+    return [_adopted(_head(path), source) for path in source.journals]
+
+
+def _adopted(head: Head, source: Source) -> Head:
+    run_id = source.run.get("run_id")
+    if head.run or not run_id:
+        return head
+    written = head.path.stat().st_mtime_ns
+    if written < source.started_ns - _CLOCK_GRAIN_NS:
+        return head  # an older run's
+    return replace(head, run=str(run_id), created_ns=written)
 
 
 def _head(path: Path) -> Head:

@@ -45,7 +45,7 @@ def open_references(source: str | os.PathLike[str]) -> dict[str, BinrefArray | T
     """
     place = find(source)
     made: dict[str, BinrefArray | Trajectory] = {}
-    members = journals.newest_run(journals.heads(place.journals), place)
+    members = journals.newest_run(journals.heads(place), place)
     if place.results is not None and journals.follows_results(members, place):
         for path, leaf in read_results(place.results, place.directory, ragged=True):
             if isinstance(leaf, BinrefArray | Trajectory):
