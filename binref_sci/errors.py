@@ -10,6 +10,7 @@ Each error is also the builtin one a caller would catch::
     ├── CorruptBufferError      (ValueError)         compressed bytes that do not decode
     ├── JournalError            (ValueError)         a journal that contradicts itself
     ├── WriterError             (ValueError)         a snapshot the writer must refuse
+    ├── DatasetExistsError      (FileExistsError)    something is there that is not to be replaced
     ├── NoOutputPathError       (RuntimeError)       nowhere to write
     ├── FormatError             (ValueError)         an output format that cannot be given
     ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
@@ -67,6 +68,10 @@ class JournalError(BinrefError, ValueError):
 
 class WriterError(BinrefError, ValueError):
     """A writer refuses a snapshot, or can no longer write."""
+
+
+class DatasetExistsError(BinrefError, FileExistsError):
+    """There is something at the path that a dataset is to be saved to."""
 
 
 class NoOutputPathError(BinrefError, RuntimeError):

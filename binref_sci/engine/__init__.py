@@ -3,5 +3,12 @@
 from binref_sci.engine.entrypoint import BinrefBackendEntrypoint
 from binref_sci.engine.opening import open_dataset, open_datatree
 from binref_sci.engine.references import open_references
+from binref_sci.engine.saving import to_binref
 
-__all__ = ["BinrefBackendEntrypoint", "open_dataset", "open_datatree", "open_references"]
+__all__ = [
+    "BinrefBackendEntrypoint",
+    "open_dataset",
+    "open_datatree",
+    "open_references",
+    "to_binref",
+]

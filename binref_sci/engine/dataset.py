@@ -13,7 +13,9 @@ from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.lending import Lenders, Lent, along
+from binref_sci.engine.manifest import manifest_of
 from binref_sci.engine.results import Leaf, read_results
+from binref_sci.engine.saved import all_variables, saved_variable
 from binref_sci.engine.source import Source
 from binref_sci.engine.variables import Data, Made, labelled
 from binref_sci.errors import JournalError
@@ -34,6 +36,9 @@ def variables(
     ragged
         Give what does not fit into one variable in parts, instead of refusing it.
     """
+    manifest = manifest_of(place.run, place.directory)
+    if manifest is not None:
+        return all_variables(manifest, place.directory), {}, "complete"
     heads = journals.heads(place)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
@@ -119,6 +124,8 @@ def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Ma
     first = group[0]
     data: Data
     times: NDArray[Any] | None
+    if first.header.form is not None:
+        return saved_variable(name, first)
     if first.header.block is None:
         trajectory = Trajectory.from_journal(first)
         data, times, labels = trajectory, trajectory.times, trajectory.labels

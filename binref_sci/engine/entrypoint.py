@@ -144,5 +144,5 @@ def _timedeltas(decode_times: Any, given: Any) -> Any:
         return given
     if not decode_times:
         return False
-    unit = decode_times.time_unit if isinstance(decode_times, CFDatetimeCoder) else "ns"
+    unit = decode_times.time_unit if isinstance(decode_times, CFDatetimeCoder) else None
     return CFTimedeltaCoder(time_unit=unit, decode_via_units=False, decode_via_dtype=True)

@@ -13,9 +13,10 @@ import numpy as np
 from binref_sci.array import BinrefArray
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.mapping import MappedArray
+from binref_sci.engine.text import TextArray
 from binref_sci.trajectory import Trajectory
 
-LazyData = Trajectory | BinrefArray | BlockArray
+LazyData = Trajectory | BinrefArray | BlockArray | TextArray
 Readable = LazyData | MappedArray
 
 

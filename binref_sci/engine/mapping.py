@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.text import TextArray
 from binref_sci.plan import Segment, Stored
 from binref_sci.storage import map_buffer
 from binref_sci.trajectory import Trajectory
@@ -101,8 +102,8 @@ class MappedArray:
 
 
 def mapped(
-    data: Trajectory | BinrefArray | BlockArray,
-) -> Trajectory | BinrefArray | BlockArray | MappedArray:
+    data: Trajectory | BinrefArray | BlockArray | TextArray,
+) -> Trajectory | BinrefArray | BlockArray | TextArray | MappedArray:
     """Return the array mapped, if it is of a kind that can be."""
     if not isinstance(data, Trajectory | BinrefArray) or data.compression is not None:
         return data

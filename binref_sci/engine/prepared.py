@@ -14,8 +14,10 @@ from dask.base import tokenize
 from binref_sci.engine.assembly import Axes, assembled
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.journals import RunState
+from binref_sci.engine.manifest import Manifest, manifest_of
+from binref_sci.engine.saved import saved_group, saved_variables
 from binref_sci.engine.source import find
-from binref_sci.engine.variables import Made, token_of
+from binref_sci.engine.variables import Made, to_variable, token_of
 from binref_sci.errors import FormatError
 
 _ABOUT = ("component", "version", "run_id")
@@ -44,6 +46,8 @@ class Prepared(os.PathLike[str]):
     asked
         Chunks that are asked for. Where they are given by length xarray is not told which
         ones are preferred: it would warn that others cost, which here they do not.
+    saved
+        What `to_binref` has saved here, if that is what it is.
     """
 
     path: str
@@ -52,6 +56,7 @@ class Prepared(os.PathLike[str]):
     about: Mapping[str, Any] = field(default_factory=dict)
     state: RunState | None = None
     asked: Any = None
+    saved: Manifest | None = None
     in_memory: dict[str, xr.Variable] = field(default_factory=dict, init=False)
     preferred: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
 
@@ -72,6 +77,8 @@ class Prepared(os.PathLike[str]):
     ) -> xr.Dataset:
         """Return the Dataset of a group, or of everything by path."""
         made, attrs = self.made, dict(self.attrs)
+        if self.saved is not None:
+            return self._saved_dataset(group, drop, mmap=mmap, decoders=decoders)
         if group is not None:
             wanted = _parts(group)
             made = [_short(one) for one in made if one.group == wanted]
@@ -87,6 +94,15 @@ class Prepared(os.PathLike[str]):
         self, group: str | None = None, *, drop: frozenset[str], mmap: bool, **decoders: Any
     ) -> dict[str, xr.Dataset]:
         """Return the Datasets of all groups below one, by path."""
+        if self.saved is not None:
+            root = saved_group(self.saved, group, self.path)[0].rstrip("/")
+            return {
+                path[len(root) :] or "/": self._saved_dataset(
+                    path, drop, mmap=mmap, decoders=decoders
+                )
+                for path in self.saved.groups
+                if path == (root or "/") or path.startswith(f"{root}/")
+            }
         above = _parts(group or "")
         paths = {above} | {
             one.group[:depth]
@@ -108,6 +124,15 @@ class Prepared(os.PathLike[str]):
             )
         return found
 
+    def _saved_dataset(
+        self, path: str | None, drop: frozenset[str], *, mmap: bool, decoders: dict[str, Any]
+    ) -> xr.Dataset:
+        assert self.saved is not None  # the caller looked
+        at, group = saved_group(self.saved, path, self.path)
+        made = [one for one in self.made if one.group == _parts_of(at)]
+        found = {one.name: to_variable(one, mmap=mmap) for one in made if one.name not in drop}
+        return self._of(found, set(group.coords), group.attrs, drop, decoders)
+
     def _decoded(
         self,
         made: list[Made],
@@ -118,9 +143,20 @@ class Prepared(os.PathLike[str]):
         mmap: bool,
         decoders: dict[str, Any],
     ) -> tuple[xr.Dataset, Axes]:
-        """Return variables as xarray's own engines do: decoded, lazy, without an index."""
+        """Return variables of a run whose dimensions have been made to agree."""
         kept = [one for one in made if one.name not in drop]
         found, coordinates, axes = assembled(kept, parent, mmap=mmap and self.state == "complete")
+        return self._of(found, coordinates, attrs, drop, decoders), axes
+
+    def _of(
+        self,
+        found: dict[str, xr.Variable],
+        coordinates: set[str],
+        attrs: Mapping[str, Any],
+        drop: frozenset[str],
+        decoders: dict[str, Any],
+    ) -> xr.Dataset:
+        """Return variables as xarray's own engines do: decoded, lazy, without an index."""
         for name, one in found.items():
             preferred = self.preferred[name] = one.encoding.get("preferred_chunks", {})
             if preferred:
@@ -145,7 +181,7 @@ class Prepared(os.PathLike[str]):
         ds.encoding = {"source": self.path}
         if self.state is not None:
             ds.encoding["binref_state"] = self.state
-        return ds, axes
+        return ds
 
 
 def prepare(source: str | os.PathLike[str]) -> Prepared:
@@ -157,9 +193,21 @@ def prepare(source: str | os.PathLike[str]) -> Prepared:
         As `open_dataset`.
     """
     place = find(source)
+    manifest = manifest_of(place.run, place.directory)
+    if manifest is not None:
+        made = [
+            replace(one, group=_parts_of(path))
+            for path, group in manifest.groups.items()
+            for one in saved_variables(group, place.directory)
+        ]
+        return Prepared(place.path, made, {}, {}, "complete", saved=manifest)
     made, attrs, state = variables(place)
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
     return Prepared(place.path, made, attrs, about, state)
+
+
+def _parts_of(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)
 
 
 def _parts(group: str) -> tuple[str, ...]:

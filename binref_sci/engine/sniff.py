@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from binref_sci.engine.source import RESULTS_FILE
-from binref_sci.journal import MAGIC, SUFFIX
+from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX
 
 _SNIFFED = 64 * 1024  # bytes of a response in which its first array must begin
 _ENTRIES = 1000  # of a folder, looked through for journals
@@ -35,6 +35,9 @@ def is_ours(source: Any) -> bool:
 
 
 def _is_our_folder(path: Path) -> bool:
+    run = path / RUN_FILE
+    if run.is_file() and b'"endpoint": "to_binref"' in run.read_bytes()[:_SNIFFED]:
+        return True  # it may have no variables
     results = path / RESULTS_FILE
     if results.is_file() and _is_our_file(results):
         return True

@@ -223,7 +223,7 @@ def _by_dim(made: Made) -> dict[str, int | tuple[int, ...]]:
     return chunks
 
 
-def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
+def preferred_chunks(data: LazyData) -> tuple[tuple[int, ...], ...]:
     """Return chunks that follow how the data lies."""
     snapshot = math.prod(data.shape[1:]) * data.dtype.itemsize
     if data.shape and data.shape[0] // max(lazy.CHUNK_BYTES // max(snapshot, 1), 1) > _MANY_CHUNKS:
