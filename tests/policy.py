@@ -118,4 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*programs): skipped where a program is missing, failed in a full run"
     )
+    # Those that xarray's own tests carry, which tests/test_xarray_contract.py runs.
+    for mark in ("asyncio", "flaky", "network", "skip_with_dask_array", "skip_if_param"):
+        config.addinivalue_line("markers", f"{mark}: of xarray's tests")
     config.pluginmanager.register(Policy(config), "binref-sci-policy")
