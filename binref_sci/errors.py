@@ -31,14 +31,14 @@ class BinrefError(Exception):
 
 
 def told(error: BaseException) -> str:
-    """Return what an error says, as text that UTF-8 and thus JSON can hold.
+    r"""Return what an error says, as text that UTF-8 and thus JSON can hold.
 
     A file name that is not UTF-8 puts lone surrogates into it.
 
     Examples
     --------
-    >>> told(OSError("no file a\\udcff"))
-    'no file a\\\\udcff'
+    >>> told(OSError("no file a\udcff"))
+    'no file a\\udcff'
     """
     return str(error).encode(errors="backslashreplace").decode()
 

@@ -1,13 +1,17 @@
 """Products with a matrix on disk, in bounded memory.
 
 The matrix is read once from front to back, in blocks small enough to stay in the
-processor's cache between being read and being multiplied.
+processor's cache between being read and being multiplied. A few threads read ahead: copying
+from the page cache costs more than multiplying.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -20,41 +24,49 @@ from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
 from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
 
-BLOCK_BYTES: Final = 512 * 1024
+BLOCK_BYTES: Final = 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
+
+READERS: Final = min(4, os.cpu_count() or 1)
+"""Threads that read ahead while a block is multiplied."""
 
 
 class _Source(Protocol):
-    """Bytes from front to back."""
+    """Bytes of an array from front to back."""
 
-    def read_into(self, target: NDArray[Any]) -> None:
-        """Fill a C-contiguous array with the next bytes."""
+    readers: int
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        """Fill a C-contiguous array from a byte on; called in order if there is one reader."""
 
 
 class _Plain:
-    def __init__(self, buffer: OpenBuffer, offset: int) -> None:
-        self._buffer = buffer
-        self._offset = offset
+    readers = READERS
 
-    def read_into(self, target: NDArray[Any]) -> None:
-        read_into(self._buffer, self._offset, target)
-        self._offset += target.nbytes
+    def __init__(self, buffer: OpenBuffer, start: int) -> None:
+        self._buffer = buffer
+        self._start = start
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        read_into(self._buffer, self._start + offset, target)
 
 
 class _Compressed:
-    def __init__(self, buffer: OpenBuffer, offset: int, size: int, nbytes: int) -> None:
+    readers = 1
+
+    def __init__(self, buffer: OpenBuffer, start: int, size: int, nbytes: int) -> None:
         self._buffer = buffer
-        self._offset = offset
-        self._stop = offset + size
-        self._frame = FrameReader(self._more, nbytes, f"buffer {buffer.name!r}, byte {offset}")
+        self._next = start
+        self._stop = start + size
+        self._frame = FrameReader(self._more, nbytes, f"buffer {buffer.name!r}, byte {start}")
 
     def _more(self, size: int) -> bytes:
-        piece = np.empty(min(size, self._stop - self._offset), np.uint8)
-        read_into(self._buffer, self._offset, piece)
-        self._offset += len(piece)
+        piece = np.empty(min(size, self._stop - self._next), np.uint8)
+        read_into(self._buffer, self._next, piece)
+        self._next += len(piece)
         return piece.tobytes()
 
-    def read_into(self, target: NDArray[Any]) -> None:
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
         self._frame.read_into(target.reshape(-1).view(np.uint8))
 
 
@@ -136,22 +148,47 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             yield 0, 0, np.asarray(self.array).reshape(rows, columns)
             return
-        most = max(1, BLOCK_BYTES // self.dtype.itemsize)
-        scratch = np.empty(min(most, rows * columns), self.dtype)
+        most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
         with _source(self.array) as source:
-            if columns > most:  # a row does not fit: in pieces
-                for row in range(rows):
-                    for column in range(0, columns, most):
-                        piece = scratch[: min(most, columns - column)]
-                        source.read_into(piece)
-                        yield row, column, piece.reshape(1, -1)
+            free = [np.empty(most, self.dtype)]
+            if most == rows * columns:
+                source.read_into(0, free[0])
+                yield 0, 0, free[0].reshape(rows, columns)
                 return
-            step = most // columns
-            for row in range(0, rows, step):
-                count = min(step, rows - row)
-                piece = scratch[: count * columns]
-                source.read_into(piece)
-                yield row, 0, piece.reshape(count, columns)
+            free += [np.empty(most, self.dtype) for _ in range(source.readers)]
+            with ThreadPoolExecutor(source.readers) as pool:
+                reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]] = deque()
+                for row, column, height, width in _blocks(rows, columns, most):
+                    if not free:
+                        yield from _next(reading, free)
+                    slot = free.pop()
+                    offset = (row * columns + column) * self.dtype.itemsize
+                    done = pool.submit(source.read_into, offset, slot[: height * width])
+                    reading.append((row, column, height, width, slot, done))
+                while reading:
+                    yield from _next(reading, free)
+
+
+def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield first row, first column, height and width of blocks that lie in one piece."""
+    step = most // columns
+    if not step:  # a row does not fit
+        for row in range(rows):
+            for column in range(0, columns, most):
+                yield row, column, 1, min(most, columns - column)
+        return
+    for row in range(0, rows, step):
+        yield row, 0, min(step, rows - row), columns
+
+
+def _next(
+    reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]], free: list[NDArray[Any]]
+) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Yield the block that was asked for first, and then let its memory be used again."""
+    row, column, height, width, slot, done = reading.popleft()
+    done.result()
+    yield row, column, slot[: height * width].reshape(height, width)
+    free.append(slot)
 
 
 @contextmanager

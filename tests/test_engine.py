@@ -38,6 +38,7 @@ from binref_sci.folding import Odd, fold_json
 from binref_sci.journal import SUFFIX
 from binref_sci.labels import Labels
 from binref_sci.wire import array_pieces, ref_to_json
+from tests.kit import started
 
 
 def stream(folder, count=5, name="heat", shape=(3, 4), times=True, **kwargs):
@@ -288,6 +289,33 @@ def test_a_label_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
     assert ds.heat.shape == (5, 3, 4)
 
 
+def test_a_single_value_for_a_dimension_is_no_coordinate_of_it(tmp_path):
+    with BinrefWriter("probe", coords={"time": 5}, output_path=tmp_path) as writer:
+        writer.write(np.zeros(3))
+    with pytest.warns(UserWarning, match=r"coordinate 'time' of variable 'probe' is one value"):
+        ds = open_dataset(tmp_path)
+    assert ds.probe.shape == (1, 3)
+    assert "time" not in ds.coords
+
+
+@pytest.mark.parametrize("probe", ["a_probe", "z_probe"])  # before the field, and behind it
+def test_one_variable_may_lie_at_a_point_of_an_axis_of_another(tmp_path, probe):
+    for name, dims, x in (("field", ("time", "x"), [1.0, 2.0]), (probe, ("time",), 2.0)):
+        with BinrefWriter(
+            name, dims=dims, coords={"x": x}, output_path=tmp_path, run_id="a"
+        ) as writer:
+            writer.write(np.zeros(np.shape(x)))
+    ds = open_dataset(tmp_path)
+    np.testing.assert_array_equal(ds.x, [1.0, 2.0])
+    assert float(ds[f"{probe}_x"]) == 2.0
+
+
+def test_attributes_of_any_name_pass_through_an_output_field(tmp_path):
+    refs = stream(tmp_path, attrs={"dims": "two", "coords": "polar", "self": "me"})
+    respond(tmp_path, {"out": refs})
+    assert open_dataset(tmp_path).out.attrs == {"dims": "two", "coords": "polar", "self": "me"}
+
+
 # --- lists
 
 
@@ -520,12 +548,37 @@ def test_an_interrupted_run_opens_with_what_is_complete(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "state"), [("running", "writing"), ("failed", "interrupted"), ("complete", "complete")]
+    ("said", "state"),
+    [("running", "interrupted"), ("failed", "interrupted"), ("complete", "complete")],
 )
 def test_run_json_tells_the_state_where_journals_are_done(tmp_path, said, state):
     stream(tmp_path, run_id="r1")
     say(tmp_path, state=said)
     assert open_dataset(tmp_path).encoding["binref_state"] == state
+
+
+def test_a_call_that_is_killed_is_interrupted_though_its_writers_had_closed(tmp_path):
+    code = """
+        import os, sys, time
+        from binref_sci.runtime.run import RunDirectory
+        from binref_sci.writer import BinrefWriter
+        run = RunDirectory(sys.argv[1])
+        run.begin({})
+        with BinrefWriter("heat", output_path=run.path) as writer:
+            writer.write([1.0])
+        if os.fork() == 0:  # which outlives its parent, and holds nothing
+            os.closerange(0, 3)
+            time.sleep(10)
+            os._exit(0)
+        print("closed", flush=True)
+        time.sleep(60)
+    """
+    with started(code, tmp_path) as process:
+        assert process.stdout.readline() == b"closed\n"
+        assert open_dataset(tmp_path).encoding["binref_state"] == "writing"
+        process.kill()
+        process.wait()
+        assert open_dataset(tmp_path).encoding["binref_state"] == "interrupted"
 
 
 # --- blocks

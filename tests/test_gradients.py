@@ -16,8 +16,8 @@ from binref_sci import BinrefArray, Tesseract, wire
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import endpoint, paths
 from binref_sci.runtime.component import Component
-from tests.decoding import decode
 from binref_sci.runtime.run import RunDirectory
+from tests.decoding import decode
 from tests.serving import serving
 
 FORMATS = ["json", "json+base64", "json+binref"]
@@ -455,7 +455,7 @@ def test_a_result_that_does_not_fit_is_the_components_failure(ask, name, body, k
 
 
 def test_a_result_on_disk_is_never_cast(component, ask, tmp_path):
-    with pytest.raises(ComponentError, match="float64.*never cast"):
+    with pytest.raises(ComponentError, match=r"float64.*never cast"):
         ask(
             "vector_jacobian_product",
             vjp({"y": [1, 2]}, ["named.{a.b}"]),

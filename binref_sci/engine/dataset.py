@@ -43,7 +43,7 @@ def variables(
     heads = journals.heads(place)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
-    state = journals.state_of(newest, place.run)
+    state = journals.state_of(newest, place)
     made: list[Made] = []
     attrs: dict[str, Any] = {}
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])
@@ -115,8 +115,8 @@ def _field(name: str, leaf: Leaf, lenders: Lenders, schema: SchemaLabels) -> Mad
 
 def merged(own: Labels, schema: Labels) -> Labels:
     """Return a journal's labels, and the schema's where it is silent."""
-    return Labels(
-        own.dims or schema.dims, {**schema.coords, **own.coords}, **{**schema.attrs, **own.attrs}
+    return Labels.of(
+        own.dims or schema.dims, {**schema.coords, **own.coords}, {**schema.attrs, **own.attrs}
     )
 
 

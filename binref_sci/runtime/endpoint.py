@@ -186,7 +186,7 @@ def checked_payload(
     except ValidationError as error:
         entries = _entries(error)
         raise PayloadError(
-            _told(entries, f"the payload does not fit {endpoint}"), entries
+            _complaint(entries, f"the payload does not fit {endpoint}"), entries
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     gradient = gradients.GRADIENTS.get(endpoint)
@@ -209,7 +209,7 @@ def _entries(error: ValidationError) -> list[dict[str, Any]]:
     return [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in found]
 
 
-def _told(entries: list[dict[str, Any]], what: str) -> str:
+def _complaint(entries: list[dict[str, Any]], what: str) -> str:
     lines = [
         f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
     ]
@@ -285,7 +285,7 @@ def _outputs(
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
-        raise ComponentError(_told(_entries(error), what)) from error
+        raise ComponentError(_complaint(_entries(error), what)) from error
     return checked
 
 
