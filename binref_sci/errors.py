@@ -9,6 +9,7 @@ Each error is also the builtin one a caller would catch::
     ├── TruncatedBufferError    (EOFError)           a buffer shorter than its reference
     ├── CorruptBufferError      (ValueError)         compressed bytes that do not decode
     ├── JournalError            (ValueError)         a journal that contradicts itself
+    ├── RunEndedError           (EOFError)           a run that ended before what was waited for
     ├── WriterError             (ValueError)         a snapshot the writer must refuse
     ├── DatasetExistsError      (FileExistsError)    something is there that is not to be replaced
     ├── NoOutputPathError       (RuntimeError)       nowhere to write
@@ -64,6 +65,10 @@ class CorruptBufferError(BinrefError, ValueError):
 
 class JournalError(BinrefError, ValueError):
     """A journal is malformed, or its lines contradict each other or the files."""
+
+
+class RunEndedError(BinrefError, EOFError):
+    """A run ended, or its writer died, before what was waited for."""
 
 
 class WriterError(BinrefError, ValueError):

@@ -159,6 +159,11 @@ class Trajectory:
         return self.stored.segments
 
     @property
+    def stored_times(self) -> Stored | None:
+        """Where the times lie, one after another; None if none were given."""
+        return self._times
+
+    @property
     def times(self) -> NDArray[Any] | None:
         """Time of each snapshot, shape ``(n,)``, read now; None if none were given.
 
@@ -252,7 +257,7 @@ class Trajectory:
         ----------
         chunks
             As for `dask.array.from_array`; default: whole snapshots in blocks of
-            about 64 MiB, none across two buffers.
+            about 16 MiB, none across two buffers.
         """
         runs = tuple(
             sum(segment.count for segment in group)

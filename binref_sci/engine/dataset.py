@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.joining import without_replaced
 from binref_sci.engine.lending import Lenders, Lent, along
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.engine.results import Leaf, read_results
@@ -138,7 +139,8 @@ def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Ma
         data, times, labels = blocks, blocks.times, blocks.labels()
     time = first.header.time
     given = None if time is None or times is None else (times, dict(time.attrs))
-    return labelled(name, data, labels, times=given, along=along(first))
+    made = labelled(name, data, labels, times=given, along=along(first))
+    return without_replaced(made, [line.start for line in first.segments])
 
 
 def _with_other_runs(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
 
 from binref_sci.engine.dataset import fields
 from binref_sci.engine.entrypoint import BinrefBackendEntrypoint
-from binref_sci.engine.prepared import Prepared, prepare
+from binref_sci.engine.prepared import Prepared, prepare, prepare_joined
 from binref_sci.engine.results import Leaf
 
 
 def open_dataset(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
     mmap: bool = False,
@@ -31,9 +31,11 @@ def open_dataset(
     ----------
     source
         A run directory, an output path (its newest run opens), a ``results.json`` or any
-        other file with a ``json+binref`` response, or a journal.
+        other file with a ``json+binref`` response, or a journal. A list of them is one
+        simulation that was restarted, in order of time: from the first time of a later run
+        on its snapshots count, those of the run before at that time or after are left out.
     chunks
-        ``{}``, the default: dask arrays with chunks of whole snapshots, about 64 MiB, none
+        ``{}``, the default: dask arrays with chunks of whole snapshots, about 16 MiB, none
         across two buffers. A dict by dimension, an integer, ``"auto"`` or ``-1``: as in
         xarray. None: lazy without dask.
     mmap
@@ -82,7 +84,9 @@ def open_dataset(
     array([1., 1., 1., 1.])
     >>> folder.cleanup()
     """
-    return _opened(prepare(source), chunks, mmap=mmap, **kwargs)
+    many = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    prepared = prepare_joined(source) if many else prepare(source)  # type: ignore[arg-type]  # ditto
+    return opened(prepared, chunks, mmap=mmap, **kwargs)
 
 
 def dataset_of(
@@ -111,7 +115,7 @@ def dataset_of(
         If a buffer is missing.
     """
     made, attrs = fields(leaves, directory, labels)
-    return _opened(Prepared(directory, made, attrs), chunks)
+    return opened(Prepared(directory, made, attrs), chunks)
 
 
 def open_datatree(
@@ -153,7 +157,7 @@ def open_datatree(
     )
 
 
-def _opened(prepared: Prepared, chunks: Any, **kwargs: Any) -> xr.Dataset:
+def opened(prepared: Prepared, chunks: Any, **kwargs: Any) -> xr.Dataset:
     """Return the Dataset of a run, through xarray, so that every option means what it does there."""
     prepared.asked = chunks
     ds: xr.Dataset = xr.open_dataset(

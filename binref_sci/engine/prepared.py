@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from dask.base import tokenize
 
 from binref_sci.engine.assembly import Axes, assembled
 from binref_sci.engine.dataset import variables
+from binref_sci.engine.joining import joined
 from binref_sci.engine.journals import RunState
 from binref_sci.engine.manifest import Manifest, manifest_of
 from binref_sci.engine.saved import saved_group, saved_variables
@@ -204,6 +205,28 @@ def prepare(source: str | os.PathLike[str]) -> Prepared:
     made, attrs, state = variables(place)
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
     return Prepared(place.path, made, attrs, about, state)
+
+
+def prepare_joined(sources: Sequence[str | os.PathLike[str]]) -> Prepared:
+    """Look at the runs of one simulation that was restarted, in order of time.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `prepare`; also if the runs are no parts of one simulation.
+    """
+    runs = [prepare(source) for source in sources]
+    if not runs:
+        raise FormatError("there is no run to open: the list of paths is empty")
+    for run in runs:
+        if run.saved is not None:
+            raise FormatError(
+                f"{run.path!r} was saved by to_binref and is no run that goes on; open each, and "
+                "put them together with xarray.concat"
+            )
+    last = runs[-1]
+    made = joined([(run.path, run.made) for run in runs])
+    return Prepared(last.path, made, last.attrs, last.about, last.state)
 
 
 def _parts_of(path: str) -> tuple[str, ...]:

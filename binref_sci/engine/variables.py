@@ -43,7 +43,7 @@ _STORAGE_ERRORS = (
 )
 
 _MANY_CHUNKS = 2**20
-"""More chunks than this are not listed: 64 TiB, at 64 MiB each."""
+"""More chunks than this are not listed: 16 TiB, at 16 MiB each."""
 
 
 @dataclass
