@@ -9,6 +9,7 @@ draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the 
 
 from __future__ import annotations
 
+import inspect
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -46,8 +47,10 @@ class _Commands(TyperGroup):
 def _command(name: str) -> Any:
     single = typer.Typer()
     import_module(f"binref_sci.cli.{name.replace('-', '_')}").register(single)
+    info = single.registered_commands[0]
+    info.help = terminal.reflowed(inspect.getdoc(info.callback) or "")
     return typer.main.get_command_from_info(
-        single.registered_commands[0],
+        info,
         pretty_exceptions_short=single.pretty_exceptions_short,
         rich_markup_mode=single.rich_markup_mode,
     )
