@@ -1,5 +1,7 @@
 import io
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -97,6 +99,33 @@ def test_run_with_an_output_path_writes_results_json_and_names_it(cli, adder, ou
     total = strictly((out / "results.json").read_text())["total"]
     np.testing.assert_array_equal(decoded(total, out), [1, 2, 3])
     assert json.loads((out / "run.json").read_text())["state"] == "complete"
+
+
+def test_what_the_system_refuses_is_told_in_one_line(cli, adder, tmp_path):
+    (tmp_path / "run.json").mkdir()  # so that it cannot be written, by root neither
+    done = cli("run", adder, "apply", PAYLOAD, "--output-path", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: [Errno ")
+    assert b"run.json" in done.stderr
+
+
+def test_run_says_what_it_read_into_memory_without_showing_its_code(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    done = in_a_process("run", folder, "apply", '{"inputs": {"do": "write", "size": 10}}')
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stderr.decode().splitlines() if "read into memory" in line]
+    assert line.startswith("warning: ")
+    assert ".py" not in done.stderr.decode()
+
+
+def test_the_example_in_the_help_of_a_component_can_be_typed(tmp_path):
+    folder = component(tmp_path / "a worker", WORK)
+    told = in_a_process("run", folder, "--help").stdout.decode()
+    (example,) = re.findall("For example: binref-sci (.*)", told)
+    done = subprocess.run(
+        [*COMMAND, *shlex.split(example)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_run_compresses_on_request(cli, adder):

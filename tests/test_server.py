@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.serving import COMMAND, serving
+from tests.serving import COMMAND, ENVIRONMENT, serving
 
 MIX = '''
 """Adds three arrays."""
@@ -822,6 +822,18 @@ def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
         assert workers
         assert not any(worker.is_running() for worker in workers)
     assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_can_be_stopped_from_the_moment_it_says_that_it_is_ready(number, work):
+    command = [*COMMAND, "serve", str(work.folder), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT, text=True) as process:
+        try:
+            assert process.stderr.readline().startswith("binref-sci: serving ")
+            process.send_signal(number)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_a_taken_port_is_the_callers_mistake(tmp_path, work):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from binref_sci.runtime.component import Component
+from binref_sci.cli.terminal import reflowed
+from binref_sci.runtime.component import UNKNOWN_VERSION, Component
 
 _SCHEMA_ROOT = "#/components/schemas/"
 # A model that contains itself is told this deep.
@@ -28,13 +30,24 @@ class Field:
     text: str
 
 
-def describe(component: Component, console: Console) -> None:
-    """Print what each endpoint of `component` takes, and what ``apply`` returns."""
+def describe(component: Component, called: str, console: Console) -> None:
+    """Print what each endpoint of `component` takes, and what ``apply`` returns.
+
+    Parameters
+    ----------
+    component
+        What is described.
+    called
+        How the person named it, for the example.
+    console
+        Where to.
+    """
     openapi = component.openapi()
     description = openapi.get("info", {}).get("description", "").strip()
-    console.print(f"[bold]{escape(component.name)}[/] {escape(component.version)}")
+    version = "" if component.version == UNKNOWN_VERSION else f" {escape(component.version)}"
+    console.print(f"[bold]{escape(component.name)}[/]{version}")
     if description:
-        console.print(escape(description))
+        console.print(escape(reflowed(description)))
     for path, methods in openapi.get("paths", {}).items():
         operation = methods.get("post")
         if operation is None:
@@ -47,7 +60,7 @@ def describe(component: Component, console: Console) -> None:
             answer = _body(operation.get("responses", {}).get("200", {}))
             console.print(_table(fields(openapi, answer)))
     console.print("\nAn array may be given as nested lists of numbers.")
-    console.print(f"For example: {escape(_example(openapi, component))}", soft_wrap=True)
+    console.print(f"For example: {escape(_example(openapi, called))}", soft_wrap=True)
 
 
 def fields(openapi: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Iterator[Field]:
@@ -126,7 +139,7 @@ def _table(rows: Iterator[Field]) -> Table:
     return table
 
 
-def _example(openapi: dict[str, Any], component: Component) -> str:
+def _example(openapi: dict[str, Any], called: str) -> str:
     body = _body(openapi.get("paths", {}).get("/apply", {}).get("post", {}).get("requestBody", {}))
     inputs = resolve(openapi, body).get("properties", {}).get("inputs", {})
     properties = resolve(openapi, inputs).get("properties", {})
@@ -136,4 +149,6 @@ def _example(openapi: dict[str, Any], component: Component) -> str:
         if "default" in (item := resolve(openapi, raw))
     }
     payload = orjson.dumps({"inputs": given}).decode()
-    return f"binref-sci run {component.name} apply --output-path ./output '{payload}'"
+    return (
+        f"binref-sci run {shlex.quote(called)} apply --output-path ./output {shlex.quote(payload)}"
+    )

@@ -91,11 +91,11 @@ def run_command(
         return
     if component is None:
         raise PayloadError("COMPONENT is missing; binref-sci run --help tells more")
-    with terminal.reserved_stdout() as stdout:
+    with terminal.plain_warnings(), terminal.reserved_stdout() as stdout:
         loaded = Component.load(component)
         if show_help:
             with open(stdout, "w", closefd=False) as file:
-                describe(loaded, Console(file=file, highlight=False, emoji=False))
+                describe(loaded, component, Console(file=file, highlight=False, emoji=False))
             return
         if endpoint is None or payload is None:
             missing = "ENDPOINT" if endpoint is None else "PAYLOAD"

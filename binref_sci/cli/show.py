@@ -74,7 +74,7 @@ def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:
     for heading in ("variable", "shape", "dtype"):
         table.add_column(heading, overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
-    for heading in ("units", "times", "chunks", "buffers")[: 4 if wide else 2]:
+    for heading in ("units", "first axis", "chunks", "buffers")[: 4 if wide else 2]:
         table.add_column(heading, overflow="fold")
     for one in variables:
         axes = ", ".join(

@@ -30,6 +30,7 @@ from binref_sci.runtime.gradients import (
 from binref_sci.runtime.schema import ArrayType, ShapeDType
 
 API_FILE: Final = "tesseract_api.py"
+UNKNOWN_VERSION: Final = "unknown"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
 """Endpoints that can be called; `apply` is the one every component has."""
 
@@ -58,7 +59,7 @@ class Component:
         self.module = module
         self.name = name
         self.source = source
-        self.version = str(getattr(module, "__version__", "unknown"))
+        self.version = str(getattr(module, "__version__", UNKNOWN_VERSION))
         self.input_schema = _schema(module, "InputSchema", name)
         self.output_schema = _schema(module, "OutputSchema", name)
         if not callable(getattr(module, "apply", None)):

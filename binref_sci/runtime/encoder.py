@@ -317,14 +317,14 @@ class Encoding:
             self._leaves = [self._checked(leaf) for leaf in self._skeleton.leaves]
         if self._inlined:
             _warn(
-                f"{self._inlined / _MIB:.1f} MiB of arrays on disk are read into memory, because a "
+                f"{_amount(self._inlined)} of arrays on disk are read into memory, because a "
                 f"{self.output_format!r} response cannot refer to files; ask for 'json+binref' "
                 "(Accept: application/json+binref, output_format='json+binref') to have them "
                 "forwarded unread"
             )
         if self._copied:
             _warn(
-                f"{self._copied / _MIB:.1f} MiB of arrays on disk are copied into the run directory, "
+                f"{_amount(self._copied)} of arrays on disk are copied into the run directory, "
                 f"because they lie outside the output path {self._output_path!r}, where the caller "
                 "cannot see them; write them with BinrefWriter in the call to have them forwarded "
                 "unread"
@@ -602,6 +602,10 @@ def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
             small, size = [], 0
     if small:
         yield b"".join(small)
+
+
+def _amount(nbytes: int) -> str:
+    return f"{nbytes} bytes" if nbytes < _MIB else f"{nbytes / _MIB:.1f} MiB"
 
 
 def _warn(message: str) -> None:

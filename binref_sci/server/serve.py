@@ -157,11 +157,31 @@ async def _serve(
             timeout_graceful_shutdown=options.grace,
         )
         listener.listen(config.backlog)
-        serving = True
-        ready(facts, _url(listener))
-        await uvicorn.Server(config).serve([listener])
+
+        def started() -> None:
+            nonlocal serving
+            serving = True
+            ready(facts, _url(listener))
+
+        await _Server(config, started).serve([listener])
     finally:
         await pool.close()
+
+
+class _Server(uvicorn.Server):
+    """Says that it is ready only when uvicorn's own signal handlers are there.
+
+    Said before, a signal that follows at once would reach nobody.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._started()
 
 
 def _restore(number: int, handler: Any) -> None:
