@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
-    from binref_sci.engine import open_dataset, open_references
+    from binref_sci.engine import follow, open_dataset, open_datatree, open_references, to_binref
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -25,9 +25,12 @@ __all__ = [
     "BinrefWriter",
     "Tesseract",
     "Trajectory",
+    "follow",
     "open_dataset",
+    "open_datatree",
     "open_references",
     "output_path",
+    "to_binref",
 ]
 
 _HOME = {
@@ -35,9 +38,12 @@ _HOME = {
     "BinrefWriter": "writer",
     "Tesseract": "client",
     "Trajectory": "trajectory",
+    "follow": "engine",
     "open_dataset": "engine",
+    "open_datatree": "engine",
     "open_references": "engine",
     "output_path": "call",
+    "to_binref": "engine",
 }
 
 
