@@ -52,7 +52,7 @@ class Follower:
         """
         place = find(self._source)
         members = journals.newest_run(journals.heads(place), place)
-        return journals.state_of([journals.read(head) for head in members], place.run)
+        return journals.state_of([journals.read(head) for head in members], place)
 
     def __len__(self) -> int:
         """Return how many snapshots are complete now."""
