@@ -19,6 +19,7 @@ from benchmarks import (
     memory,
     opening,
     reading,
+    saving,
     writing,
 )
 from benchmarks.harness import HEADINGS, ROUNDS, Row
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "client": client.rows,
     "opening": opening.rows,
     "reading": reading.rows,
+    "saving": saving.rows,
     "importing": importing.rows,
     "jacobian": jacobian.rows,
 }

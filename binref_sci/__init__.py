@@ -7,6 +7,7 @@ more than NumPy.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +52,17 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home == "engine":
+        import_module(f"{__name__}.xarray")  # what opens has our accessor
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value  # found at once the next time
     return value
 
 
 def __dir__() -> list[str]:
-    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module"}
+    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module", "sys"}
     return sorted(({*globals()} - hidden) | {*__all__})
+
+
+if "xarray" in sys.modules:  # its objects may be there already, and get their accessor now
+    import_module(f"{__name__}.xarray")

@@ -1,5 +1,7 @@
 """`to_binref`: what is saved opens again as it was; a reader sees the old or the new."""
 
+import subprocess
+import sys
 import warnings
 
 import dask.array as da
@@ -466,3 +468,30 @@ def test_durability(tmp_path, durability):
     xr.testing.assert_identical(brs.open_dataset(tmp_path / "a").load(), series(0, 3))
     with pytest.raises(ValueError, match=r"durability"):
         brs.to_binref(series(0, 3), tmp_path / "b", durability="none")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import binref_sci.xarray, xarray",
+        "import xarray, binref_sci",
+        "import binref_sci; binref_sci.open_dataset; import xarray",
+        "from binref_sci import to_binref; import xarray",
+    ],
+)
+def test_the_accessor_is_registered_without_a_warning(line):
+    code = f"{line}; print(hasattr(xarray.Dataset, 'binref'), hasattr(xarray.DataArray, 'binref'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True True\n"
+
+
+def test_the_accessor_saves(tmp_path):
+    series(0, 3).binref.to_binref(tmp_path / "a")
+    series(3, 2).binref.to_binref(tmp_path / "a", append_dim="time")
+    series(0, 5).u.binref.to_binref(tmp_path / "b")
+    xr.DataTree(series(0, 5)).binref.to_binref(tmp_path / "c")
+    for place in "ac":
+        xr.testing.assert_identical(brs.open_dataset(tmp_path / place).load(), series(0, 5))
+    xr.testing.assert_identical(brs.open_dataset(tmp_path / "b").u.load(), series(0, 5).u)

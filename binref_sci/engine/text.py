@@ -39,8 +39,8 @@ class TextArray:
         self._width = codes.shape[-1]
         self._kind = kind
         letter = "S" if kind == "S" else "<U"
-        self._fixed = np.dtype(f"{letter}{self._width}")
-        self.dtype: np.dtype[Any] = np.dtype(object) if kind == "O" else self._fixed
+        self.fixed = np.dtype(f"{letter}{self._width}")
+        self.dtype: np.dtype[Any] = np.dtype(object) if kind == "O" else self.fixed
 
     @property
     def ndim(self) -> int:
@@ -58,7 +58,7 @@ class TextArray:
         if not any(part is Ellipsis for part in given):
             given = (*given, Ellipsis)
         read = np.ascontiguousarray(self.codes[(*given, slice(None))])
-        made = read.view(self._fixed)[..., 0]
+        made = read.view(self.fixed)[..., 0]
         return made.astype(object) if self._kind == "O" else made
 
     def __dask_tokenize__(self) -> Any:
