@@ -8,12 +8,15 @@ the threads of a pool do not see it: hand them the writer, or an ``output_path=`
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from binref_sci.errors import NoOutputPathError
 
@@ -69,8 +72,10 @@ def entering(call: Call) -> Iterator[Call]:
     """Make `call` the running one; close its writers at the end.
 
     All are closed even if one fails; then the first failure is raised, unless the call
-    itself has failed: its error has the note.
+    itself has failed: its error has the note. A forked child that comes back from the call
+    ends here: the answer is its parent's to give.
     """
+    process = os.getpid()
     token = _running.set(call)
     try:
         yield call
@@ -83,6 +88,24 @@ def entering(call: Call) -> Iterator[Call]:
             raise failure
     finally:
         _running.reset(token)
+        if os.getpid() != process:
+            _end_child(sys.exception())
+
+
+def _end_child(error: BaseException | None) -> NoReturn:
+    """End a forked child as the interpreter would, its parent's clean-up excepted."""
+    match error:
+        case None | SystemExit(code=None):
+            status = 0
+        case SystemExit(code=int(status)):
+            pass
+        case _:
+            traceback.print_exception(error)
+            status = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # none, full or closed
+            stream.flush()
+    os._exit(status)
 
 
 def _close_all(resources: list[Closeable]) -> list[BaseException]:

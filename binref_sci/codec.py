@@ -5,13 +5,16 @@ Format: https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import lz4.frame
 import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import CorruptBufferError
+
+_FEED: Final = 256 * 1024  # compressed bytes handed to the decoder at a time
 
 
 def compress(array: NDArray[Any]) -> bytes:
@@ -50,3 +53,66 @@ def decompress(frame: bytes | bytearray | memoryview, nbytes: int, where: str) -
             f"{where}: the lz4 frame holds {found} bytes, but {nbytes} are expected"
         )
     return made
+
+
+class FrameReader:
+    """An LZ4 frame decoded from front to back, in bounded memory.
+
+    Parameters
+    ----------
+    more
+        Returns up to so many of the frame's next bytes, none at its end.
+    nbytes
+        Bytes that the frame holds.
+    where
+        Names the frame in messages.
+    """
+
+    def __init__(self, more: Callable[[int], bytes], nbytes: int, where: str) -> None:
+        self._more = more
+        self._left = nbytes
+        self._nbytes = nbytes
+        self._where = where
+        self._decoder = lz4.frame.LZ4FrameDecompressor()
+
+    def read_into(self, target: NDArray[np.uint8]) -> None:
+        """Fill an array of bytes with what comes next.
+
+        Raises
+        ------
+        CorruptBufferError
+            If the frame is damaged, cut short, or holds another number of bytes.
+        """
+        done = 0
+        while done < len(target):
+            piece = self._decode(len(target) - done)
+            if not piece:
+                raise CorruptBufferError(
+                    f"{self._where}: the lz4 frame holds {self._nbytes - self._left + done} bytes, "
+                    f"but {self._nbytes} are expected"
+                )
+            target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            done += len(piece)
+        self._left -= done
+        if not self._left and (self._decode(1) or not self._decoder.eof):
+            raise CorruptBufferError(
+                f"{self._where}: the lz4 frame does not end after the {self._nbytes} bytes that "
+                "are expected"
+            )
+
+    def _decode(self, most: int) -> bytes:
+        """Return some bytes; none at the end of the frame, or of what there is of it."""
+        while not self._decoder.eof:
+            wanting = self._decoder.needs_input
+            data = self._more(_FEED) if wanting else b""
+            if wanting and not data:
+                break
+            try:
+                piece: bytes = self._decoder.decompress(data, max_length=most)
+            except RuntimeError as error:
+                raise CorruptBufferError(
+                    f"{self._where}: not a valid lz4 frame ({error})"
+                ) from error
+            if piece:
+                return piece
+        return b""

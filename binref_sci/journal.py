@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import math
 import os
 import time
@@ -305,14 +306,16 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     """
     place = Path(os.path.abspath(path))
     content = _content(place)
-    for _ in range(_PATIENCE):
-        journal = _read(place, content)
+    for attempt in itertools.count():
+        # If it grows faster than it is read: what lies before the newest segment is certain.
+        settled = attempt >= _PATIENCE
+        journal = _read(place, content, settled=settled)
         again = _content(place)
-        if again == content or journal.state == "complete":
-            return journal
+        # One that seems to be interrupted may just have been closed: then it has changed.
+        if again == content or (settled and journal.state == "writing"):
+            break
         content = again
-    # It grows faster than it is read: what lies before the newest segment is certain.
-    return _read(place, content, settled=True)
+    return journal
 
 
 _PATIENCE = 3

@@ -409,6 +409,11 @@ class BinrefWriter:
         whole = shape if self._block is None else self._block.shape
         allowed = {dim: {own, all_} for dim, own, all_ in zip(dims[1:], shape, whole, strict=True)}
         for name, (axes, values, _) in self._labels.coords.items():
+            if not axes and name in dims:
+                raise WriterError(
+                    f"{self._what}: coordinate {name!r} is the single value {values}, but "
+                    f"{name!r} is a dimension; give a value for each of its points"
+                )
             for axis, length in zip(axes, values.shape, strict=True):
                 if length not in allowed.get(axis, {length}):
                     raise WriterError(

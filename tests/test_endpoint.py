@@ -1,6 +1,7 @@
 """Calls of a component, from the payload to the response, without HTTP."""
 
 import itertools
+import os
 import sys
 import textwrap
 import threading
@@ -399,6 +400,9 @@ FAULTY = """
     ("what", "words"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("exit(0)", "SystemExit: 0"),
+        (r"open('no file \udcff')", "no file"),
+        (r"{'x': '\udcff'}", "not a number"),
         ("OutputSchema(x=[1, 2, 3])", r"shape \(3,\)"),
         ("{'x': [1, 2, 3]}", r"x: shape \(3,\)"),
         ("{'x': ['a', 1]}", "x: not a number"),
@@ -447,6 +451,43 @@ def test_a_payload_error_inside_a_component_is_not_the_callers(tmp_path):
     )
     with pytest.raises(ComponentError, match="PayloadError: mine"):
         call(component, {}, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("return {'who': 'child'}", 0),
+        ("sys.exit(5)", 5),
+        ("sys.exit()", 0),
+        ("raise ValueError('in the child')", 1),
+    ],
+)
+def test_a_forked_child_gives_no_answer(tmp_path, end, status):
+    component = loaded(
+        tmp_path / "c",
+        f"""
+        import os, sys
+        class InputSchema(BaseModel): pass
+        class OutputSchema(BaseModel):
+            who: str
+        def apply(inputs):
+            writer = BinrefWriter("u")
+            writer.write([1.0])
+            child = os.fork()
+            if not child:
+                writer.write([2.0])
+                {end}
+            return {{"who": f"parent of {{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}}"}}
+        """,
+    )
+    parent = os.getpid()
+    try:
+        response = call(component, {}, tmp_path / "out")
+    finally:
+        if os.getpid() != parent:
+            os._exit(77)
+    assert response.value.who == f"parent of {status}"
+    assert told(response.run)["state"] == "complete"
 
 
 def test_an_interrupt_is_passed_on_and_noted(tmp_path):
@@ -712,5 +753,5 @@ def test_the_openapi_document_says_what_clients_look_for(tmp_path):
 
 
 def test_experimental_offers_what_it_has():
-    assert experimental.__all__ == ["BinrefArray", "BinrefWriter"]
+    assert {"BinrefArray", "BinrefWriter"} <= set(experimental.__all__)
     assert experimental.BinrefArray is BinrefArray

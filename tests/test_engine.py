@@ -288,6 +288,33 @@ def test_a_label_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
     assert ds.heat.shape == (5, 3, 4)
 
 
+def test_a_single_value_for_a_dimension_is_no_coordinate_of_it(tmp_path):
+    with BinrefWriter("probe", coords={"time": 5}, output_path=tmp_path) as writer:
+        writer.write(np.zeros(3))
+    with pytest.warns(UserWarning, match=r"coordinate 'time' of variable 'probe' is one value"):
+        ds = open_dataset(tmp_path)
+    assert ds.probe.shape == (1, 3)
+    assert "time" not in ds.coords
+
+
+@pytest.mark.parametrize("probe", ["a_probe", "z_probe"])  # before the field, and behind it
+def test_one_variable_may_lie_at_a_point_of_an_axis_of_another(tmp_path, probe):
+    for name, dims, x in (("field", ("time", "x"), [1.0, 2.0]), (probe, ("time",), 2.0)):
+        with BinrefWriter(
+            name, dims=dims, coords={"x": x}, output_path=tmp_path, run_id="a"
+        ) as writer:
+            writer.write(np.zeros(np.shape(x)))
+    ds = open_dataset(tmp_path)
+    np.testing.assert_array_equal(ds.x, [1.0, 2.0])
+    assert float(ds[f"{probe}_x"]) == 2.0
+
+
+def test_attributes_of_any_name_pass_through_an_output_field(tmp_path):
+    refs = stream(tmp_path, attrs={"dims": "two", "coords": "polar", "self": "me"})
+    respond(tmp_path, {"out": refs})
+    assert open_dataset(tmp_path).out.attrs == {"dims": "two", "coords": "polar", "self": "me"}
+
+
 # --- lists
 
 

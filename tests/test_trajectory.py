@@ -6,7 +6,6 @@ import re
 import threading
 from pathlib import Path
 
-import dask
 import numpy as np
 import pytest
 from hypothesis import given
@@ -265,8 +264,6 @@ def test_a_trajectory_crosses_processes_and_folders(tmp_path, compression, monke
         "4.5",
         "u",
     ]
-    with dask.config.set(scheduler="processes", num_workers=1):
-        assert made.to_dask().sum().compute() == FIELD.sum()
 
 
 def test_a_copy_is_the_same_and_keeps_the_owner(tmp_path):

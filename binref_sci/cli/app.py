@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from binref_sci.cli import terminal
 from binref_sci.errors import BinrefError, ComponentError
 
-_COMMANDS = ("run", "serve", "show", "check", "demo")
+_COMMANDS = ("run", "serve", "show", "check", "demo", "check-gradients")
 
 EXIT_COMPONENT = 1
 EXIT_CALLER = 2
@@ -46,7 +46,7 @@ class _Commands(TyperGroup):
 
 def _command(name: str) -> Any:
     single = typer.Typer()
-    import_module(f"binref_sci.cli.{name}").register(single)
+    import_module(f"binref_sci.cli.{name.replace('-', '_')}").register(single)
     info = single.registered_commands[0]
     info.help = terminal.reflowed(inspect.getdoc(info.callback) or "")
     return typer.main.get_command_from_info(

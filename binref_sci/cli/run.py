@@ -112,7 +112,7 @@ def run_command(
                 response = endpoints.call(
                     loaded,
                     endpoint,
-                    _read(payload),
+                    read_payload(payload),
                     run=run,
                     output_format=output_format,
                     compression=compression,
@@ -146,7 +146,7 @@ def _run_directory(output_path: Path | None) -> Iterator[RunDirectory]:
     yield run
 
 
-def _read(payload: str) -> bytes:
+def read_payload(payload: str) -> bytes:
     """Return the bytes of a payload given inline, as a file or on standard input."""
     if payload == "-":
         return sys.stdin.buffer.read()

@@ -44,6 +44,8 @@ class Inputs:
         A mapping or a pydantic model: numbers, text, lists, arrays in memory or on disk.
     abstract
         Whether arrays are told by shape and dtype alone, as ``abstract_eval`` wants.
+    beside
+        What a gradient endpoint takes beside the inputs.
 
     Raises
     ------
@@ -58,7 +60,13 @@ class Inputs:
     b'{"inputs":{"x":{"object_type":"array","shape":[2],"dtype":"int8","data":{"buffer":"AQI=","encoding":"base64"}},"steps":3}}'
     """
 
-    def __init__(self, inputs: Mapping[str, Any] | BaseModel, *, abstract: bool = False) -> None:
+    def __init__(
+        self,
+        inputs: Mapping[str, Any] | BaseModel,
+        *,
+        abstract: bool = False,
+        beside: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(inputs, Mapping | BaseModel):
             raise PayloadError(
                 f"inputs must be a dict or a pydantic model, got {type(inputs).__name__}"
@@ -66,7 +74,9 @@ class Inputs:
         self._abstract = abstract
         self._mark = uuid.uuid4().hex
         try:
-            self._skeleton = Skeleton({"inputs": _plain(inputs, "inputs")}, self._mark)
+            payload = {"inputs": _plain(inputs, "inputs")}
+            payload |= {key: _plain(value, key) for key, value in (beside or {}).items()}
+            self._skeleton = Skeleton(payload, self._mark)
         except ComponentError as error:  # the encoder's view: here it is the caller's value
             raise PayloadError(f"the inputs cannot be written as JSON: {error}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
@@ -11,12 +11,14 @@ import httpx
 from pydantic import BaseModel
 
 from binref_sci.client.inputs import Inputs
+from binref_sci.client.jacobian import Jacobian, jacobian_of
 from binref_sci.client.local import Local
 from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
 from binref_sci.client.result import Result
 from binref_sci.client.settings import Settings, absolute
-from binref_sci.errors import FormatError, PayloadError
+from binref_sci.errors import FormatError, PayloadError, RemoteError
+from binref_sci.runtime.gradients import GRADIENTS, Gradient, labels_of
 from binref_sci.runtime.run import checked_run_id
 
 
@@ -262,15 +264,167 @@ class Tesseract:
         output_format, lazy = self._format(lazy=lazy)
         ready = Inputs(inputs)
         labels = self._door.labels()  # before the call: no result is lost for them
-        reply = self._door.call(
-            "apply",
+        reply = self._ask("apply", ready, run_id, output_format)
+        made = reply.decoded(lazy=lazy, labels=labels)
+        return Result(made, folder=reply.folder, labels=labels) if isinstance(made, dict) else made
+
+    def jacobian(
+        self,
+        inputs: Mapping[str, Any] | BaseModel,
+        jac_inputs: Iterable[str],
+        jac_outputs: Iterable[str],
+        *,
+        run_id: str | None = None,
+        lazy: bool | None = None,
+    ) -> Jacobian:
+        """Return the Jacobian at some inputs.
+
+        Parameters
+        ----------
+        inputs, run_id, lazy
+            As for `apply`.
+        jac_inputs
+            Paths of the inputs to differentiate by: ``["x"]``, ``["layers.[0].w"]``,
+            ``["named.{key}"]``.
+        jac_outputs
+            Paths of the outputs to differentiate.
+
+        Returns
+        -------
+        Jacobian
+            Blocks by output and input, of the output's shape followed by the input's. With
+            ``lazy=True`` they stay on disk.
+
+        Raises
+        ------
+        PayloadError
+            If a path does not lead to a differentiable array; its `errors` name each.
+        ComponentError, RemoteError, RemoteConnectionError, FormatError
+            As `apply`.
+        """
+        output_format, lazy = self._format(lazy=lazy)
+        beside = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
+        ready = Inputs(inputs, beside=beside)
+        openapi = self._known()
+        reply = self._ask("jacobian", ready, run_id, output_format)
+        made = reply.decoded(lazy=lazy, labels={})
+        return jacobian_of(made, inputs, openapi, folder=reply.folder)
+
+    def jacobian_vector_product(
+        self,
+        inputs: Mapping[str, Any] | BaseModel,
+        jvp_inputs: Iterable[str],
+        jvp_outputs: Iterable[str],
+        tangent_vector: Mapping[str, Any],
+        *,
+        run_id: str | None = None,
+        lazy: bool | None = None,
+    ) -> Result:
+        """Return how the outputs change along a tangent vector.
+
+        Parameters
+        ----------
+        inputs, run_id, lazy
+            As for `apply`.
+        jvp_inputs, jvp_outputs
+            Paths, as for `jacobian`.
+        tangent_vector
+            An array for each of `jvp_inputs`, of the input's shape.
+
+        Returns
+        -------
+        Result
+            An array for each of `jvp_outputs`.
+
+        Raises
+        ------
+        PayloadError
+            If a path does not lead to a differentiable array, or an array of the vector is
+            missing, too many, or does not fit; its `errors` name each.
+        ComponentError, RemoteError, RemoteConnectionError, FormatError
+            As `apply`.
+        """
+        beside = {
+            "jvp_inputs": _paths(jvp_inputs),
+            "jvp_outputs": _paths(jvp_outputs),
+            "tangent_vector": dict(tangent_vector),
+        }
+        return self._product(GRADIENTS["jacobian_vector_product"], inputs, beside, run_id, lazy)
+
+    def vector_jacobian_product(
+        self,
+        inputs: Mapping[str, Any] | BaseModel,
+        vjp_inputs: Iterable[str],
+        vjp_outputs: Iterable[str],
+        cotangent_vector: Mapping[str, Any],
+        *,
+        run_id: str | None = None,
+        lazy: bool | None = None,
+    ) -> Result:
+        """Return the gradient of the outputs' product with a cotangent vector.
+
+        Parameters
+        ----------
+        inputs, run_id, lazy
+            As for `apply`.
+        vjp_inputs, vjp_outputs
+            Paths, as for `jacobian`.
+        cotangent_vector
+            An array for each of `vjp_outputs`, of the output's shape.
+
+        Returns
+        -------
+        Result
+            An array for each of `vjp_inputs`.
+
+        Raises
+        ------
+        PayloadError
+            If a path does not lead to a differentiable array, or an array of the vector is
+            missing, too many, or does not fit; its `errors` name each.
+        ComponentError, RemoteError, RemoteConnectionError, FormatError
+            As `apply`.
+        """
+        beside = {
+            "vjp_inputs": _paths(vjp_inputs),
+            "vjp_outputs": _paths(vjp_outputs),
+            "cotangent_vector": dict(cotangent_vector),
+        }
+        return self._product(GRADIENTS["vector_jacobian_product"], inputs, beside, run_id, lazy)
+
+    def _product(
+        self,
+        gradient: Gradient,
+        inputs: Mapping[str, Any] | BaseModel,
+        beside: dict[str, Any],
+        run_id: str | None,
+        lazy: bool | None,  # noqa: FBT001  # of a method of our own
+    ) -> Result:
+        output_format, lazy = self._format(lazy=lazy)
+        ready = Inputs(inputs, beside=beside)
+        labels = self._known().get("x-binref-labels", {})
+        sides = labels.get("inputs", {}), labels.get("outputs", {})
+        reply = self._ask(gradient.endpoint, ready, run_id, output_format)
+        made = reply.decoded(lazy=lazy, labels={})
+        chosen = beside[gradient.inputs], beside[gradient.outputs]
+        named = labels_of(gradient, *chosen, *sides, {})
+        return Result(made, folder=reply.folder, labels=named)
+
+    def _known(self) -> dict[str, Any]:
+        """Return the OpenAPI document, or nothing where a server has none."""
+        try:
+            return self._door.openapi()
+        except RemoteError:
+            return {}
+
+    def _ask(self, endpoint: str, ready: Inputs, run_id: str | None, output_format: str) -> Reply:
+        return self._door.call(
+            endpoint,
             ready,
             run_id=_checked(run_id),
             output_format=output_format,
             compression=self._settings.compression,
         )
-        made = reply.decoded(lazy=lazy, labels=labels)
-        return Result(made, folder=reply.folder, labels=labels) if isinstance(made, dict) else made
 
     def abstract_eval(self, inputs: Mapping[str, Any] | BaseModel) -> Any:
         """Return shapes and dtypes of the outputs; nothing is computed.
@@ -326,6 +480,15 @@ def _settings(
     return Settings(
         absolute(output_path), absolute(input_path), output_format, compression, bool(lazy)
     )
+
+
+def _paths(chosen: Iterable[str]) -> list[str]:
+    """Return selected paths; sets in an order that is the same in every process."""
+    if isinstance(chosen, str):
+        raise PayloadError(
+            f"paths are given as a list, got the text {chosen!r}; write [{chosen!r}]"
+        )
+    return sorted(chosen) if isinstance(chosen, Set) else list(chosen)
 
 
 def _checked(run_id: str | None) -> str | None:

@@ -194,8 +194,8 @@ def _field(name: str, leaf: Leaf, lenders: Lenders, schema: SchemaLabels) -> Mad
 
 def merged(own: Labels, schema: Labels) -> Labels:
     """Return a journal's labels, and the schema's where it is silent."""
-    return Labels(
-        own.dims or schema.dims, {**schema.coords, **own.coords}, **{**schema.attrs, **own.attrs}
+    return Labels.of(
+        own.dims or schema.dims, {**schema.coords, **own.coords}, {**schema.attrs, **own.attrs}
     )
 
 
@@ -261,13 +261,15 @@ def _assembled(made: list[Made], chunks: Any) -> xr.Dataset:
     axes = _Axes({one.name: one.shape for one in made})
     data: dict[str, xr.Variable] = {}
     coords: dict[str, Coordinate] = {}
-    for one in made:
-        agreed, renamed = axes.agree(one)
+    agreements = [axes.agree(one) for one in made]
+    along = {dim for agreed, _ in agreements for dim in agreed.dims}
+    for one, (agreed, renamed) in zip(made, agreements, strict=True):
         for key, (dims, values, attrs) in one.coords.items():
             there = tuple(renamed[dim] for dim in dims)
             name = renamed.get(key, key)
             known = coords.get(name)
-            if known is not None and not _same(known, (there, values, attrs)):
+            probed = not there and name in along  # one point of what is an axis elsewhere
+            if probed or (known is not None and not _same(known, (there, values, attrs))):
                 name = f"{one.name}_{key}"
             if known is None or name not in coords:
                 coords[name] = (there, values, attrs)

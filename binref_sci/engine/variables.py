@@ -108,6 +108,9 @@ def labelled(
     for key, (axes, values, attrs) in labels.coords.items():
         if not all(axis in dims for axis in axes):  # not a set: a journal may say anything
             continue
+        if not axes and key in sizes:
+            _complain(f"coordinate {key!r} of variable {name!r} is one value, but also a dimension")
+            continue
         wanted = tuple(sizes[axis] for axis in axes)
         if axes[:1] == dims[:1] and len(values) > wanted[0]:
             values = values[: wanted[0]]  # of a run that stopped before its end

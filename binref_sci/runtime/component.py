@@ -20,11 +20,18 @@ from pydantic.json_schema import models_json_schema
 
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import models
+from binref_sci.runtime.gradients import (
+    GRADIENTS,
+    payload_model,
+    payload_schema,
+    require_differentiable,
+    result_schema,
+)
 from binref_sci.runtime.schema import ArrayType, ShapeDType
 
 API_FILE: Final = "tesseract_api.py"
 UNKNOWN_VERSION: Final = "unknown"
-ENDPOINTS: Final = ("apply", "abstract_eval")
+ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
 """Endpoints that can be called; `apply` is the one every component has."""
 
 OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
@@ -33,6 +40,7 @@ COMPRESSIONS: Final = ("lz4",)
 _SUMMARIES: Final = {
     "apply": "Apply the component to the input data.",
     "abstract_eval": "Tell shapes and dtypes of the outputs from those of the inputs.",
+    **{name: gradient.summary for name, gradient in GRADIENTS.items()},
 }
 
 # One at a time: loading changes sys.path and sys.modules, which all threads share.
@@ -68,6 +76,9 @@ class Component:
                     f"component {name!r} ({_place(module)}): {schema.__name__} cannot be built: "
                     f"{error}"
                 ) from error
+        for endpoint in self.endpoints:
+            if endpoint in GRADIENTS:
+                require_differentiable(name, endpoint, self.input_schema, self.output_schema)
 
     @classmethod
     def load(cls, target: str | os.PathLike[str] | ModuleType) -> Component:
@@ -129,9 +140,12 @@ class Component:
 
     @cached_property
     def payloads(self) -> dict[str, type[BaseModel]]:
-        """What each endpoint takes: ``{"inputs": ...}``."""
+        """What each endpoint takes: ``{"inputs": ...}``, and for gradients what of which."""
         made: dict[str, type[BaseModel]] = {}
         for endpoint in self.endpoints:
+            if endpoint in GRADIENTS:
+                made[endpoint] = payload_model(GRADIENTS[endpoint], self.input_schema)
+                continue
             title = _title(endpoint)
             made[endpoint] = create_model(
                 f"{title}InputSchema",
@@ -167,15 +181,16 @@ class Component:
                     _abstract(given),
                     _reference(f"Abstract_{self.output_schema.__name__}"),
                 )
-            schemas[f"{title}InputSchema"] = given | {
-                "title": f"{title}InputSchema",
-                **_facts(self.input_schema),
-            }
-            schemas[f"{title}OutputSchema"] = {
-                "title": f"{title}OutputSchema",
-                "allOf": [made],
-                **_facts(self.output_schema),
-            }
+            gradient = GRADIENTS.get(endpoint)
+            if gradient is not None:
+                sides = self.input_schema, self.output_schema
+                given = payload_schema(gradient, given["properties"]["inputs"], *sides)
+                answer = result_schema(gradient, *sides)
+            else:
+                given = given | _facts(self.input_schema)
+                answer = {"allOf": [made], **_facts(self.output_schema)}
+            schemas[f"{title}InputSchema"] = given | {"title": f"{title}InputSchema"}
+            schemas[f"{title}OutputSchema"] = answer | {"title": f"{title}OutputSchema"}
             paths[f"/{endpoint}"] = {"post": self._operation(endpoint, title)}
         paths["/health"] = {
             "get": {
@@ -260,7 +275,8 @@ _VALIDATION_ERROR: Final = {
 
 
 def _title(endpoint: str) -> str:
-    return {"apply": "Apply", "abstract_eval": "Abstract"}[endpoint]
+    titles = {"apply": "Apply", "abstract_eval": "Abstract"}
+    return titles.get(endpoint) or GRADIENTS[endpoint].title
 
 
 def _reference(name: str) -> dict[str, Any]:

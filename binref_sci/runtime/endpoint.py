@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, FormatError, PayloadError
+from binref_sci.errors import ComponentError, FormatError, PayloadError, told
+from binref_sci.runtime import gradients, paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format, digest
 from binref_sci.runtime.run import RunDirectory
@@ -68,9 +70,9 @@ def call(
     component
         The component.
     endpoint
-        ``"apply"`` or ``"abstract_eval"``.
+        ``"apply"``, ``"abstract_eval"`` or a gradient endpoint.
     payload
-        ``{"inputs": {...}}``, as JSON text or as a mapping that may hold NumPy arrays.
+        ``{"inputs": {...}}``, and for gradients what of which, as JSON text or as a mapping that may hold NumPy arrays.
     run
         The run directory of this call. ``run.json`` is kept there; a ``json+binref`` call
         also leaves its ``results.json``.
@@ -95,7 +97,7 @@ def call(
     """
     checked_format(output_format, compression)
     try:
-        inputs = _inputs(component, endpoint, payload, input_path)
+        inputs, asked = checked_payload(component, endpoint, payload, input_path)
     except PayloadError:
         run.discard()
         raise
@@ -106,11 +108,17 @@ def call(
             "endpoint": endpoint,
             "output_format": output_format,
             "inputs_digest": _digest(inputs),
-            "labels": component.labels_json(),
+            "labels": component.labels_json() if asked is None else {},
         }
     )
+    result: Any
+    learnt: dict[str, Any] = {}
     try:
-        result = _outputs(component, endpoint, inputs, run)
+        if asked is None:
+            result = _outputs(component, endpoint, inputs, run)
+        else:
+            result = differentiated(component, asked, inputs, run)
+            learnt["labels"] = _labels(component, asked, inputs, result)
         encoding = Encoding(
             result,
             output_format,
@@ -121,13 +129,13 @@ def call(
         if output_format == "json+binref" and endpoint != "abstract_eval":
             run.write_results(encoding.pieces(of_folder=True))
     except BaseException as error:
-        run.end("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
+        run.end("failed", {"error": f"{type(error).__name__}: {told(error)}"[:2000]})
         if isinstance(error, ComponentError | FormatError) or not isinstance(error, Exception):
             raise
         raise ComponentError(
             f"component {component.name!r}: the result of {endpoint} cannot be encoded: {error}"
         ) from error
-    run.end("complete")
+    run.end("complete", learnt)
     return Response(result, f"application/{output_format}", encoding.pieces(), run)
 
 
@@ -149,10 +157,21 @@ def parse(payload: bytes | bytearray | memoryview | str) -> Any:
         ) from error
 
 
-def _inputs(
-    component: Component, endpoint: str, payload: Any, input_path: str | os.PathLike[str] | None
-) -> BaseModel:
-    """Return the validated inputs, all arrays in memory and the component's own."""
+def checked_payload(
+    component: Component,
+    endpoint: str,
+    payload: bytes | bytearray | memoryview | str | Mapping[str, Any],
+    input_path: str | os.PathLike[str] | None = None,
+) -> tuple[BaseModel, gradients.Asked | None]:
+    """Return the validated inputs, and what is asked of a gradient endpoint.
+
+    All arrays are in memory and the component's own.
+
+    Raises
+    ------
+    PayloadError
+        With an entry for each fault.
+    """
     model = component.payloads.get(endpoint)
     if model is None:
         raise PayloadError(
@@ -167,10 +186,14 @@ def _inputs(
     except ValidationError as error:
         entries = _entries(error)
         raise PayloadError(
-            _told(entries, f"the payload does not fit {endpoint}"), entries
+            _complaint(entries, f"the payload does not fit {endpoint}"), entries
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
-    return inputs
+    gradient = gradients.GRADIENTS.get(endpoint)
+    if gradient is None:
+        return inputs, None
+    schemas = component.input_schema, component.output_schema
+    return inputs, gradients.asked(gradient, checked, *schemas)
 
 
 def _digest(inputs: BaseModel) -> str | None:
@@ -186,7 +209,7 @@ def _entries(error: ValidationError) -> list[dict[str, Any]]:
     return [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in found]
 
 
-def _told(entries: list[dict[str, Any]], what: str) -> str:
+def _complaint(entries: list[dict[str, Any]], what: str) -> str:
     lines = [
         f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
     ]
@@ -194,18 +217,64 @@ def _told(entries: list[dict[str, Any]], what: str) -> str:
     return f"{what}: " + "; ".join(lines[:10] + more)
 
 
+def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **named: Any) -> Any:
+    """Run a function of the component in its run directory."""
+    function = getattr(component.module, endpoint)
+    try:
+        with entering(run.call):  # which closes the writers of the call, or says why not
+            return function(*given, **named)
+    except (Exception, SystemExit) as error:
+        raise ComponentError(
+            f"component {component.name!r} failed in {endpoint}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def differentiated(
+    component: Component, asked: gradients.Asked, inputs: BaseModel, run: RunDirectory
+) -> dict[str, Any]:
+    """Run a gradient endpoint; return what it made, held against what was asked.
+
+    Raises
+    ------
+    ComponentError
+        If the component fails, or returns something else.
+    """
+    endpoint = asked.gradient.endpoint
+    made = _run(component, endpoint, run, inputs=inputs, **asked.arguments())
+    schemas = component.input_schema, component.output_schema
+    try:
+        return gradients.checked_result(asked, made, inputs, *schemas)
+    except ComponentError as error:
+        raise ComponentError(
+            f"component {component.name!r}: the result of {endpoint} does not fit: {error}"
+        ) from error
+
+
+def _labels(
+    component: Component, asked: gradients.Asked, inputs: BaseModel, result: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the labels of a gradient's result, as ``run.json`` has them."""
+    ndims = {}
+    if asked.gradient.endpoint == "jacobian":
+        for path in asked.inputs:
+            inner = np.ndim(paths.get(inputs, path))
+            for output, row in result.items():
+                ndims[output, path] = (row[path].ndim - inner, inner)
+    return gradients.labels_of(
+        asked.gradient,
+        asked.inputs,
+        asked.outputs,
+        component.labels_json(component.input_schema),
+        component.labels_json(component.output_schema),
+        ndims,
+    )
+
+
 def _outputs(
     component: Component, endpoint: str, inputs: BaseModel, run: RunDirectory
 ) -> BaseModel:
     """Run the component; return what it made, held against the schema."""
-    function = getattr(component.module, endpoint)
-    try:
-        with entering(run.call):  # which closes the writers of the call, or says why not
-            made = function(inputs)
-    except Exception as error:
-        raise ComponentError(
-            f"component {component.name!r} failed in {endpoint}: {type(error).__name__}: {error}"
-        ) from error
+    made = _run(component, endpoint, run, inputs)
     schema = component.output_schema
     mode: Mode = "abstract" if endpoint == "abstract_eval" else "outputs"
     context = Reading(mode).context()
@@ -216,7 +285,7 @@ def _outputs(
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
-        raise ComponentError(_told(_entries(error), what)) from error
+        raise ComponentError(_complaint(_entries(error), what)) from error
     return checked
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import orjson
 
-from binref_sci.errors import BinrefError, FormatError, PayloadError
+from binref_sci.errors import BinrefError, FormatError, PayloadError, told
 from binref_sci.runtime import endpoint
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
@@ -66,7 +66,7 @@ def _serve(link: Channel, settings: Settings) -> None:
         if not isinstance(error, PayloadError):
             traceback.print_exc()
         mistake = isinstance(error, PayloadError)
-        link.send(channel.FAILED, {"message": str(error), "callers_mistake": mistake})
+        link.send(channel.FAILED, {"message": told(error), "callers_mistake": mistake})
         return
     link.send(channel.READY, facts)
     while (frame := link.receive()) is not None:
@@ -166,7 +166,7 @@ def _report(error: BaseException, order: Order) -> tuple[str, str]:
     sys.stderr.write(f"binref-sci: error {error_id}: {order.endpoint} run_{order.run_id}\n")
     traceback.print_exception(error)
     sys.stderr.flush()
-    text = str(error)
+    text = told(error)
     if not isinstance(error, BinrefError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return error_id, f"{text} (the traceback is in the server's log, under error {error_id})"

@@ -1,0 +1,204 @@
+"""Products with a matrix on disk, in bounded memory.
+
+The matrix is read once from front to back, in blocks small enough to stay in the
+processor's cache between being read and being multiplied. A few threads read ahead: copying
+from the page cache costs more than multiplying.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.array import BinrefArray
+from binref_sci.codec import FrameReader
+from binref_sci.dtypes import nbytes_of
+from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
+
+BLOCK_BYTES: Final = 1024 * 1024
+"""What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
+
+READERS: Final = min(4, os.cpu_count() or 1)
+"""Threads that read ahead while a block is multiplied."""
+
+
+class _Source(Protocol):
+    """Bytes of an array from front to back."""
+
+    readers: int
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        """Fill a C-contiguous array from a byte on; called in order if there is one reader."""
+
+
+class _Plain:
+    readers = READERS
+
+    def __init__(self, buffer: OpenBuffer, start: int) -> None:
+        self._buffer = buffer
+        self._start = start
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        read_into(self._buffer, self._start + offset, target)
+
+
+class _Compressed:
+    readers = 1
+
+    def __init__(self, buffer: OpenBuffer, start: int, size: int, nbytes: int) -> None:
+        self._buffer = buffer
+        self._next = start
+        self._stop = start + size
+        self._frame = FrameReader(self._more, nbytes, f"buffer {buffer.name!r}, byte {start}")
+
+    def _more(self, size: int) -> bytes:
+        piece = np.empty(min(size, self._stop - self._next), np.uint8)
+        read_into(self._buffer, self._next, piece)
+        self._next += len(piece)
+        return piece.tobytes()
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        self._frame.read_into(target.reshape(-1).view(np.uint8))
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array as a matrix: its first axes are the rows, the others the columns.
+
+    Parameters
+    ----------
+    array
+        On disk or in memory.
+    row_axes
+        How many axes count as rows.
+
+    Examples
+    --------
+    >>> block = np.arange(12.0).reshape(2, 3, 2)
+    >>> Matrix(block, 2).shape
+    (6, 2)
+    >>> Matrix(block, 2).times(np.array([1.0, 1.0]))
+    array([ 1.,  5.,  9., 13., 17., 21.])
+    """
+
+    array: BinrefArray | NDArray[Any]
+    row_axes: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.row_axes <= self.array.ndim:
+            raise ValueError(
+                f"an array of shape {self.array.shape} has no {self.row_axes} axes of rows"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        lengths = self.array.shape
+        return math.prod(lengths[: self.row_axes]), math.prod(lengths[self.row_axes :])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self.array.dtype
+
+    def times(self, right: NDArray[Any]) -> NDArray[Any]:
+        """Return the product with a vector or matrix of ``shape[1]`` rows."""
+        made = self._zeros(self.shape[0], right)
+        for row, column, piece in self._pieces():
+            rows, columns = piece.shape
+            part = piece @ right[column : column + columns]
+            if columns == self.shape[1]:
+                made[row : row + rows] = part
+            else:
+                made[row : row + rows] += part
+        return made
+
+    def transposed_times(self, right: NDArray[Any]) -> NDArray[Any]:
+        """Return the transpose's product with what has ``shape[0]`` rows."""
+        made = self._zeros(self.shape[1], right)
+        for row, column, piece in self._pieces():
+            rows, columns = piece.shape
+            made[column : column + columns] += piece.T @ right[row : row + rows]
+        return made
+
+    def adjoint_times(self, right: NDArray[Any]) -> NDArray[Any]:
+        """Return the conjugate transpose's product with what has ``shape[0]`` rows."""
+        if self.dtype.kind != "c":
+            return self.transposed_times(right)
+        # the vectors are conjugated, instead of the matrix
+        return self.transposed_times(right.conj()).conj()
+
+    def _zeros(self, length: int, right: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros((length, *right.shape[1:]), np.result_type(self.dtype, right.dtype))
+
+    def _pieces(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
+        """Yield first row, first column and what is there; valid until the next one."""
+        rows, columns = self.shape
+        if not rows or not columns:
+            return
+        if not isinstance(self.array, BinrefArray):
+            yield 0, 0, np.asarray(self.array).reshape(rows, columns)
+            return
+        most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
+        with _source(self.array) as source:
+            free = [np.empty(most, self.dtype)]
+            if most == rows * columns:
+                source.read_into(0, free[0])
+                yield 0, 0, free[0].reshape(rows, columns)
+                return
+            free += [np.empty(most, self.dtype) for _ in range(source.readers)]
+            with ThreadPoolExecutor(source.readers) as pool:
+                reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]] = deque()
+                for row, column, height, width in _blocks(rows, columns, most):
+                    if not free:
+                        yield from _next(reading, free)
+                    slot = free.pop()
+                    offset = (row * columns + column) * self.dtype.itemsize
+                    done = pool.submit(source.read_into, offset, slot[: height * width])
+                    reading.append((row, column, height, width, slot, done))
+                while reading:
+                    yield from _next(reading, free)
+
+
+def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield first row, first column, height and width of blocks that lie in one piece."""
+    step = most // columns
+    if not step:  # a row does not fit
+        for row in range(rows):
+            for column in range(0, columns, most):
+                yield row, column, 1, min(most, columns - column)
+        return
+    for row in range(0, rows, step):
+        yield row, 0, min(step, rows - row), columns
+
+
+def _next(
+    reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]], free: list[NDArray[Any]]
+) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Yield the block that was asked for first, and then let its memory be used again."""
+    row, column, height, width, slot, done = reading.popleft()
+    done.result()
+    yield row, column, slot[: height * width].reshape(height, width)
+    free.append(slot)
+
+
+@contextmanager
+def _source(array: BinrefArray) -> Iterator[_Source]:
+    layout = array.layout
+    nbytes = nbytes_of(layout.shape, layout.dtype)
+    with open_buffer(layout.directory, layout.path) as buffer:
+        if array.compressed_size is None:
+            require(buffer, array.offset, nbytes)
+            yield _Plain(buffer, array.offset)
+        else:
+            require(buffer, array.offset, array.compressed_size)
+            yield _Compressed(buffer, array.offset, array.compressed_size, nbytes)

@@ -1,0 +1,139 @@
+"""Blocks of a Jacobian on their way to disk: rows appended, or columns by position.
+
+A block is one array of the output's shape followed by the input's, in a buffer of its
+own. Seen as a matrix it has a row for each element of the output and a column for each
+element of the input. It is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.array import BinrefArray
+from binref_sci.call import output_path as running_output_path
+from binref_sci.dtypes import checked_dtype
+from binref_sci.errors import ComponentError
+from binref_sci.reference import ArrayRef
+from binref_sci.storage import create_buffer, write_at
+
+PANEL_BYTES: Final = 256 * 1024 * 1024
+"""Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
+columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
+
+_TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
+
+
+class Block:
+    """One block being written; a context manager that removes it unless it is finished.
+
+    Parameters
+    ----------
+    outer, inner
+        Shapes of output and input.
+    dtype
+        Element type.
+    output_path
+        Directory; default: the running call's.
+    what
+        Names the block in messages.
+    """
+
+    def __init__(
+        self,
+        outer: tuple[int, ...],
+        inner: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        what: str,
+        output_path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.outer, self.inner = outer, inner
+        self.dtype = checked_dtype(dtype)
+        self.what = what
+        self.rows, self.columns = math.prod(outer), math.prod(inner)
+        self._directory = Path(output_path or running_output_path()).absolute()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._name, self._fd = create_buffer(self._directory)
+        self._end = 0
+
+    def __enter__(self) -> Block:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+    def append(self, row: Any) -> None:
+        """Write the next row, of the input's shape.
+
+        Raises
+        ------
+        ComponentError
+            If it has another shape or kind of number.
+        """
+        data = self.fitted(row, self.inner)
+        write_at(self._fd, data, self._end)
+        self._end += data.nbytes
+
+    def write_columns(self, first: int, panel: NDArray[Any]) -> None:
+        """Write columns by position.
+
+        Parameters
+        ----------
+        first
+            Number of the first.
+        panel
+            A column in each row, C-contiguous, shape ``(count, rows)``.
+        """
+        count, itemsize = len(panel), self.dtype.itemsize
+        if not self._end:
+            self._end = self.rows * self.columns * itemsize
+            os.ftruncate(self._fd, self._end)  # a gap costs nothing until it is written
+        step = max(1, _TURNED // max(1, count * itemsize))
+        for start in range(0, self.rows, step):
+            turned = np.ascontiguousarray(panel[:, start : start + step].T)
+            if count == self.columns:
+                write_at(self._fd, turned, start * count * itemsize)
+                continue
+            place = (start * self.columns + first) * itemsize
+            for row in turned:
+                write_at(self._fd, row, place)
+                place += self.columns * itemsize
+
+    def fitted(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return a row or column as it is stored.
+
+        Raises
+        ------
+        ComponentError
+            If it has another shape or kind of number.
+        """
+        array = np.asarray(value)
+        if array.shape != shape:
+            raise ComponentError(f"{self.what} has shape {array.shape}, expected {shape}")
+        if array.dtype != self.dtype:
+            if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+                raise ComponentError(
+                    f"{self.what} has dtype {array.dtype.name} after {self.dtype.name} before"
+                )
+            array = array.astype(self.dtype)
+        return np.ascontiguousarray(array)
+
+    def finish(self) -> BinrefArray:
+        """Return the whole block as a reference."""
+        os.close(self._fd)
+        self._fd = -1
+        ref = ArrayRef(self._name, 0, (*self.outer, *self.inner), self.dtype)
+        return BinrefArray.from_ref(ref, self._directory)
+
+    def abandon(self) -> None:
+        """Remove what has been written, unless the block is finished."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            Path(self._directory, self._name).unlink(missing_ok=True)

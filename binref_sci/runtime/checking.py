@@ -1,0 +1,307 @@
+"""Holding a component's gradient endpoints against finite differences.
+
+For each input a few random directions are drawn, and the outputs' derivatives along them
+are had by central differences. Then, for each output and input,
+
+- the block of ``jacobian`` times the direction,
+- ``jacobian_vector_product`` along the direction,
+- the direction's product with ``vector_jacobian_product`` of a random cotangent
+
+are compared with what the differences say. A wrong entry shows in every direction, so a
+few do for inputs of any size, and the number of evaluations does not depend on it.
+
+The error is the largest difference, relative to the largest derivative that either side
+has along this direction; where all are small, relative to what rounding in the outputs
+makes of the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from binref_sci.call import entering
+from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.matrix import Matrix
+from binref_sci.runtime import paths
+from binref_sci.runtime.component import Component
+from binref_sci.runtime.endpoint import checked_payload, differentiated
+from binref_sci.runtime.finite import finite_difference_jvp
+from binref_sci.runtime.gradients import GRADIENTS, Asked
+from binref_sci.runtime.probing import inexact, scratch
+from binref_sci.runtime.run import RunDirectory
+
+DIRECTIONS: Final = 3
+"""Random directions for each input."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One endpoint, for one output and one input.
+
+    Parameters
+    ----------
+    endpoint, output, path
+        What was compared; `path` is that of the input.
+    error
+        Largest error, relative as the module tells; infinite for what is not finite.
+    tolerance
+        What is allowed.
+    reason
+        Why there is no error to tell, if the endpoint failed.
+    """
+
+    endpoint: str
+    output: str
+    path: str
+    error: float
+    tolerance: float
+    reason: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the error is allowed."""
+        return self.error <= self.tolerance
+
+
+def check_gradients(
+    component: Component,
+    payload: bytes | str | Mapping[str, Any],
+    *,
+    folder: Path,
+    inputs: list[str] | None = None,
+    outputs: list[str] | None = None,
+    endpoints: list[str] | None = None,
+    directions: int = DIRECTIONS,
+    eps: float | None = None,
+    rtol: float | None = None,
+    seed: int = 0,
+    input_path: Path | None = None,
+) -> Iterator[Comparison]:
+    """Compare a component's gradient endpoints with central differences.
+
+    Parameters
+    ----------
+    component
+        The component.
+    payload
+        As for ``apply``: ``{"inputs": {...}}``.
+    folder
+        To compute in; nothing is left there.
+    inputs, outputs
+        Paths; default: all differentiable ones with elements.
+    endpoints
+        Default: all that the component has.
+    directions
+        Random directions for each input.
+    eps
+        Length of a step; default: see `binref_sci.runtime.finite`.
+    rtol
+        Largest relative error allowed; default: ten times the square of the relative step,
+        and at least 1e-5: for float64 1e-5, for float32 2.5e-4.
+    seed
+        Of the random numbers.
+    input_path
+        Folder that references in the payload resolve in.
+
+    Yields
+    ------
+    Comparison
+        For each endpoint, output and input.
+
+    Raises
+    ------
+    PayloadError
+        If the payload does not fit, or there is nothing to compare.
+    ComponentError
+        If ``apply`` fails.
+    """
+    values, _ = checked_payload(component, "apply", payload, input_path)
+    there = [name for name in GRADIENTS if name in component.endpoints]
+    chosen = _chosen(endpoints, there, f"gradient endpoint of component {component.name!r}")
+    with scratch(folder) as place:
+        run = RunDirectory(place)
+        try:
+            with entering(run.call):
+                made = component.module.apply(values)
+                fields = component.output_schema, component.input_schema
+                if not isinstance(made, fields[0]):
+                    made = fields[0].model_validate(made)
+                known = {
+                    path: np.asarray(paths.get(made, path)) for path in _existing(made, fields[0])
+                }
+        except Exception as error:
+            raise ComponentError(
+                f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
+            ) from error
+        floating = [
+            path
+            for path in _existing(values, fields[1])
+            if np.asarray(paths.get(values, path)).dtype.kind in "fc"
+            and np.size(paths.get(values, path))
+        ]
+        wrt = _chosen(inputs, floating, "differentiable input with floating-point elements")
+        of = _chosen(
+            outputs, [path for path, each in known.items() if each.size], "differentiable output"
+        )
+        check = _Check(component, run, values, of, wrt, known, eps, rtol)
+        yield from check.all(chosen, directions, np.random.default_rng(seed))
+
+
+def _existing(tree: Any, schema: type[BaseModel]) -> list[str]:
+    return list(paths.existing(tree, schema))
+
+
+def _chosen(asked: list[str] | None, there: list[str], what: str) -> list[str]:
+    wrong = [each for each in asked or () if each not in there]
+    if wrong or not there:
+        first = f"{wrong[0]!r} is no {what}" if wrong else f"there is no {what}"
+        raise PayloadError(f"{first}; there are {paths.listed(iter(there))}")
+    return asked or there
+
+
+@dataclass
+class _Check:
+    component: Component
+    run: RunDirectory
+    values: BaseModel
+    outputs: list[str]
+    inputs: list[str]
+    known: dict[str, NDArray[Any]]
+    eps: float | None
+    rtol: float | None
+
+    def all(
+        self, endpoints: list[str], directions: int, random: np.random.Generator
+    ) -> Iterator[Comparison]:
+        """Yield all comparisons."""
+        worst: dict[tuple[str, str, str], tuple[float, str]] = {}
+        jacobian: Any = None
+        if "jacobian" in endpoints:
+            jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
+        for path in self.inputs:
+            point = np.asarray(paths.get(self.values, path))
+            for _ in range(directions):
+                tangent = _drawn(random, point.shape, point.dtype)
+                slopes = self._slopes(path, tangent)
+                for endpoint in endpoints:
+                    for output, found in self._products(
+                        endpoint, path, tangent, slopes, jacobian, random
+                    ).items():
+                        key = endpoint, output, path
+                        worst[key] = max(worst.get(key, (0.0, "")), found)
+        for endpoint in endpoints:
+            for output in self.outputs:
+                for path in self.inputs:
+                    error, reason = worst[endpoint, output, path]
+                    yield Comparison(
+                        endpoint, output, path, error, self._tolerance(output, path), reason
+                    )
+
+    def _slopes(self, path: str, tangent: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        try:
+            with entering(self.run.call):
+                return finite_difference_jvp(
+                    self.component.module.apply,
+                    self.values,
+                    [path],
+                    self.outputs,
+                    {path: tangent},
+                    eps=self.eps,
+                )
+        except Exception as error:
+            raise ComponentError(
+                f"component {self.component.name!r} failed in apply with {path!r} moved a little: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _products(
+        self,
+        endpoint: str,
+        path: str,
+        tangent: NDArray[Any],
+        slopes: dict[str, NDArray[Any]],
+        jacobian: Any,
+        random: np.random.Generator,
+    ) -> dict[str, tuple[float, str]]:
+        """Return the error of each output, and what went wrong if the endpoint failed."""
+        if endpoint == "jacobian":
+            if isinstance(jacobian, str):
+                return dict.fromkeys(self.outputs, (math.inf, jacobian))
+            made = {}
+            for output in self.outputs:
+                block = jacobian[output][path]
+                rows = block.ndim - tangent.ndim
+                flat = Matrix(block, rows).times(tangent.reshape(-1))
+                made[output] = self._error(output, flat.reshape(block.shape[:rows]), slopes[output])
+            return made
+        if endpoint == "jacobian_vector_product":
+            found = self._ask(endpoint, [path], self.outputs, {path: tangent})
+            if isinstance(found, str):
+                return dict.fromkeys(self.outputs, (math.inf, found))
+            return {
+                output: self._error(output, np.asarray(found[output]), slopes[output])
+                for output in self.outputs
+            }
+        made = {}
+        for output in self.outputs:
+            cotangent = _drawn(random, slopes[output].shape, self.known[output].dtype)
+            found = self._ask(endpoint, [path], [output], {output: cotangent})
+            if isinstance(found, str):
+                made[output] = (math.inf, found)
+                continue
+            scale = float(np.sum(np.abs(cotangent * slopes[output])))
+            made[output] = self._error(
+                output,
+                np.sum(np.asarray(found[path]) * tangent),
+                np.sum(cotangent * slopes[output]),
+                scale,
+            )
+        return made
+
+    def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
+        """Return an endpoint's result, or why there is none."""
+        asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector)
+        try:
+            return differentiated(self.component, asked, self.values, self.run)
+        except ComponentError as error:
+            return str(error)
+
+    def _error(
+        self, output: str, found: Any, expected: Any, scale: float = 0.0
+    ) -> tuple[float, str]:
+        if np.shape(found) != np.shape(expected):
+            return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
+        if not np.all(np.isfinite(found)):
+            return math.inf, "holds numbers that are not finite"
+        sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
+        # What the rounding of the outputs leaves of a difference: below it nothing is known.
+        unit = float(np.finfo(inexact(self.known[output].dtype)).eps)
+        size = float(np.max(np.abs(self.known[output]), initial=0.0))
+        floor = size * unit ** (2 / 3)
+        largest = max(*sides, scale, floor)
+        if largest == 0.0:
+            return 0.0, ""
+        return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
+
+    def _tolerance(self, output: str, path: str) -> float:
+        if self.rtol is not None:
+            return self.rtol
+        kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
+        unit = max(float(np.finfo(inexact(kind)).eps) for kind in kinds)
+        return max(1e-5, 10 * math.pow(unit, 2 / 3))
+
+
+def _drawn(
+    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return random numbers, none of them small, so that none goes unseen."""
+    made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    return np.asarray(made).astype(inexact(dtype))

@@ -1,0 +1,392 @@
+"""Gradient endpoints made from one another: what a component adopts in one line.
+
+::
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        return jacobian_from_vjp(vector_jacobian_product, apply, inputs, jac_inputs, jac_outputs)
+
+Names and order of arguments are tesseract-core's. Jacobians go to disk while they are
+computed and come back as references; they are never in memory as a whole. What the
+functions they are made from write on the way (a solver's snapshots, adjoint fields) is
+thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from binref_sci.array import BinrefArray
+from binref_sci.call import output_path as running_output_path
+from binref_sci.errors import ComponentError
+from binref_sci.matrix import Matrix
+from binref_sci.progress import ProgressBar
+from binref_sci.runtime import paths
+from binref_sci.runtime.blocks import PANEL_BYTES, Block
+from binref_sci.runtime.probing import arrays_of, calling, inexact, scratch, shapes_of
+
+Jacobian = dict[str, dict[str, BinrefArray]]
+Folder = str | os.PathLike[str]
+
+
+def jacobian_from_vjp(
+    vjp_fn: Callable[..., Any],
+    eval_fn: Callable[[Any], Any],
+    inputs: BaseModel,
+    jac_inputs: Iterable[str],
+    jac_outputs: Iterable[str],
+    *,
+    output_path: Folder | None = None,
+) -> Jacobian:
+    """Return the Jacobian by a vector-Jacobian product for each element of the outputs.
+
+    Each product is one row; rows are appended to one buffer for each block.
+
+    Parameters
+    ----------
+    vjp_fn
+        The component's ``vector_jacobian_product``.
+    eval_fn
+        Its ``abstract_eval``, or ``apply``: tells the outputs' shapes.
+    inputs
+        Where to differentiate.
+    jac_inputs, jac_outputs
+        Paths.
+    output_path
+        Directory to write into; default: the running call's.
+
+    Returns
+    -------
+    dict
+        Blocks by output and input, references to arrays of the output's shape followed by
+        the input's.
+
+    Raises
+    ------
+    ComponentError
+        If a product lacks a key or has another shape than the input.
+    NoOutputPathError
+        If there is no running call and no `output_path`.
+    """
+    directory = output_path or running_output_path()
+    chosen = sorted(jac_inputs)
+    made: Jacobian = {}
+    for output, found in shapes_of(eval_fn, inputs, sorted(jac_outputs)).items():
+        rows = _one_hot(found.shape, inexact(found.dtype))
+
+        def product(cotangent: NDArray[Any], output: str = output) -> Any:
+            return vjp_fn(
+                inputs=inputs,
+                vjp_inputs=set(chosen),
+                vjp_outputs={output},
+                cotangent_vector={output: cotangent},
+            )
+
+        made[output] = _rows(product, rows, output, found.shape, inputs, chosen, directory)
+    return made
+
+
+def _one_hot(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """Yield arrays with a single one in them, at each place in turn."""
+    for place in range(math.prod(shape)):
+        made = np.zeros(shape, dtype)
+        made.reshape(-1)[place] = 1
+        yield made
+
+
+def _rows(
+    product: Callable[[NDArray[Any]], Any],
+    cotangents: Iterator[NDArray[Any]],
+    output: str,
+    outer: tuple[int, ...],
+    inputs: BaseModel,
+    chosen: list[str],
+    directory: Folder,
+) -> dict[str, BinrefArray]:
+    points = {path: np.asarray(paths.get(inputs, path)) for path in chosen}
+    blocks: dict[str, Block] = {}
+    total = math.prod(outer)
+    bar = ProgressBar(f"Jacobian of {output}", total)
+    with ExitStack() as opened, scratch() as folder:
+        for done, cotangent in enumerate(cotangents):
+            with calling(folder):
+                rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
+            for path, row in rows.items():
+                if path not in blocks:
+                    blocks[path] = _block(outer, points[path], row.dtype, output, path, directory)
+                    opened.enter_context(blocks[path])
+                blocks[path].append(row)
+            bar.update(done + 1)
+        for path in set(chosen) - set(blocks):  # an output without elements
+            blocks[path] = _block(outer, points[path], points[path].dtype, output, path, directory)
+            opened.enter_context(blocks[path])
+        bar.close(total)
+        return {path: blocks[path].finish() for path in chosen}
+
+
+def _block(
+    outer: tuple[int, ...],
+    point: NDArray[Any],
+    dtype: np.dtype[Any],
+    output: str,
+    path: str,
+    directory: Folder,
+) -> Block:
+    what = f"the product for output {output!r} and input {path!r}"
+    return Block(outer, point.shape, inexact(dtype), what=what, output_path=directory)
+
+
+def jacobian_from_jvp(
+    jvp_fn: Callable[..., Any],
+    inputs: BaseModel,
+    jac_inputs: Iterable[str],
+    jac_outputs: Iterable[str],
+    *,
+    memory: int = PANEL_BYTES,
+    output_path: Folder | None = None,
+) -> Jacobian:
+    """Return the Jacobian by a Jacobian-vector product for each element of the inputs.
+
+    Each product is one column. Columns are gathered in memory, as many as `memory` holds,
+    and then written to their places in the blocks.
+
+    Parameters
+    ----------
+    jvp_fn
+        The component's ``jacobian_vector_product``.
+    inputs
+        Where to differentiate.
+    jac_inputs, jac_outputs
+        Paths.
+    memory
+        For columns that wait to be written, in bytes: while one half is written in the
+        background, the other is filled. Little memory makes many small writes: a piece of
+        a row for as many columns as fit.
+    output_path
+        Directory to write into; default: the running call's.
+
+    Returns
+    -------
+    dict
+        As of `jacobian_from_vjp`.
+
+    Raises
+    ------
+    ComponentError
+        If a product lacks a key, or changes its shape from one to the next.
+    NoOutputPathError
+        If there is no running call and no `output_path`.
+    """
+    directory = output_path or running_output_path()
+    outputs = sorted(jac_outputs)
+    made: Jacobian = {output: {} for output in outputs}
+    for path in sorted(jac_inputs):
+        point = np.asarray(paths.get(inputs, path))
+
+        def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
+            dtype = inexact(point.dtype)
+            # Of an input without elements, one product all the same: it tells the shapes.
+            tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
+            with scratch() as folder:
+                for tangent in tangents:
+                    with calling(folder):
+                        product = jvp_fn(
+                            inputs=inputs,
+                            jvp_inputs={path},
+                            jvp_outputs=set(outputs),
+                            tangent_vector={path: tangent},
+                        )
+                        column = arrays_of(product, outputs, "jacobian_vector_product")
+                    yield column
+
+        blocks = written_columns(columns(), path, point.shape, outputs, directory, memory)
+        for output, block in blocks.items():
+            made[output][path] = block
+    return made
+
+
+def written_columns(
+    columns: Iterator[Mapping[str, NDArray[Any]]],
+    path: str,
+    inner: tuple[int, ...],
+    outputs: list[str],
+    directory: Folder,
+    memory: int,
+) -> dict[str, BinrefArray]:
+    """Write the blocks of all outputs by one input, as their columns come.
+
+    Parameters
+    ----------
+    columns
+        For each element of the input the derivatives of the outputs; at least one, also
+        where the input has no elements.
+    path, inner
+        Path and shape of the input.
+    outputs
+        Paths of the outputs.
+    directory
+        To write into.
+    memory
+        For columns that wait, in bytes.
+    """
+    total = math.prod(inner)
+    bar = ProgressBar(f"Jacobian by {path}", total)
+    blocks: dict[str, Block] = {}
+    panels: dict[str, NDArray[Any]] = {}
+    spare: dict[str, NDArray[Any]] = {}
+    writing: Future[None] | None = None
+    width = held = first = 0
+
+    def write(start: int, count: int, filled: dict[str, NDArray[Any]]) -> None:
+        for output, block in blocks.items():
+            block.write_columns(start, filled[output][:count])
+
+    with ExitStack() as opened, ThreadPoolExecutor(1) as background:
+        for done, column in enumerate(columns):
+            if not blocks:
+                for output in outputs:
+                    found = column[output]
+                    block = Block(
+                        found.shape,
+                        inner,
+                        inexact(found.dtype),
+                        what=f"the product for output {output!r} and input {path!r}",
+                        output_path=directory,
+                    )
+                    blocks[output] = opened.enter_context(block)
+                each = sum(block.rows * block.dtype.itemsize for block in blocks.values())
+                width = max(1, memory // max(1, each))
+                width = total if total <= width else max(1, width // 2)
+                panels = _panels(width, blocks)
+                spare = _panels(width, blocks) if width < total else {}
+            if not total:
+                break
+            for output, block in blocks.items():
+                panels[output][held] = block.fitted(column[output], block.outer).reshape(-1)
+            held += 1
+            if held == width < total:
+                if writing is not None:
+                    writing.result()
+                writing = background.submit(write, first, held, panels)
+                panels, spare = spare, panels
+                first, held = first + held, 0
+            bar.update(done + 1)
+        if writing is not None:
+            writing.result()
+        if held:
+            write(first, held, panels)
+        bar.close(total)
+        return {output: block.finish() for output, block in blocks.items()}
+
+
+def _panels(width: int, blocks: dict[str, Block]) -> dict[str, NDArray[Any]]:
+    return {output: np.empty((width, block.rows), block.dtype) for output, block in blocks.items()}
+
+
+def jvp_from_jacobian(
+    jacobian_fn: Callable[..., Any],
+    inputs: BaseModel,
+    jvp_inputs: Iterable[str],
+    jvp_outputs: Iterable[str],
+    tangent_vector: Mapping[str, Any],
+) -> dict[str, NDArray[Any]]:
+    """Return the Jacobian-vector product by way of the Jacobian, which may be on disk.
+
+    Parameters
+    ----------
+    jacobian_fn
+        The component's ``jacobian``. Blocks on disk are multiplied as they are read.
+    inputs
+        Where to differentiate.
+    jvp_inputs, jvp_outputs
+        Paths.
+    tangent_vector
+        Arrays by input path.
+
+    Raises
+    ------
+    ComponentError
+        If the Jacobian lacks a block or a block has another shape.
+    """
+    made: dict[str, NDArray[Any]] = {}
+    chosen, outputs = sorted(jvp_inputs), sorted(jvp_outputs)
+    with scratch() as folder, calling(folder):
+        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
+        for output in outputs:
+            for path in chosen:
+                tangent = np.asarray(tangent_vector[path])
+                block = _of(jacobian, output, path)
+                split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
+                part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
+                made[output] = made[output] + part if output in made else part
+    return made
+
+
+def vjp_from_jacobian(
+    jacobian_fn: Callable[..., Any],
+    inputs: BaseModel,
+    vjp_inputs: Iterable[str],
+    vjp_outputs: Iterable[str],
+    cotangent_vector: Mapping[str, Any],
+) -> dict[str, NDArray[Any]]:
+    """Return the vector-Jacobian product by way of the Jacobian, which may be on disk.
+
+    Parameters
+    ----------
+    jacobian_fn
+        The component's ``jacobian``. Blocks on disk are multiplied as they are read.
+    inputs
+        Where to differentiate.
+    vjp_inputs, vjp_outputs
+        Paths.
+    cotangent_vector
+        Arrays by output path.
+
+    Raises
+    ------
+    ComponentError
+        If the Jacobian lacks a block or a block has another shape.
+    """
+    made: dict[str, NDArray[Any]] = {}
+    chosen, outputs = sorted(vjp_inputs), sorted(vjp_outputs)
+    with scratch() as folder, calling(folder):
+        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
+        for path in chosen:
+            for output in outputs:
+                cotangent = np.asarray(cotangent_vector[output])
+                block = _of(jacobian, output, path)
+                split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
+                part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
+                part = part.reshape(block.shape[split:])
+                made[path] = made[path] + part if path in made else part
+    return made
+
+
+def _of(jacobian: Any, output: str, path: str) -> Any:
+    try:
+        block = jacobian[output][path]
+    except (KeyError, TypeError) as error:
+        raise ComponentError(f"the Jacobian lacks the block [{output!r}][{path!r}]") from error
+    return block if isinstance(block, BinrefArray) else np.asarray(block)
+
+
+def _split(
+    split: int, block: Any, shape: tuple[int, ...], side: int, output: str, path: str
+) -> int:
+    """Return how many axes of a block are the output's."""
+    found = block.shape[split:] if side else block.shape[:split]
+    if split < 0 or found != shape:
+        raise ComponentError(
+            f"the block [{output!r}][{path!r}] of the Jacobian has shape {block.shape}, and the "
+            f"vector for it shape {shape}: the block's shape must "
+            f"{'end' if side else 'begin'} with it"
+        )
+    return split

@@ -1,0 +1,308 @@
+"""Paths into inputs and outputs, as gradient endpoints spell them.
+
+``layers.[0].w`` is field ``w`` of the first item of the list ``layers``;
+``named.{a.b}`` is what the dict ``named`` holds under the key ``a.b``. In a key, ``{``,
+``}`` and the backslash are written with a backslash before them. The spelling is
+tesseract-core's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from binref_sci.runtime.models import ITEM, VALUE
+from binref_sci.runtime.schema import ArrayType
+from binref_sci.trajectory import Trajectory
+
+SHOWN: Final = 20
+"""How many paths a message lists."""
+
+
+_DIGITS: Final = 18  # of a position: more than any list has items
+
+
+class PathError(ValueError):
+    """A path is not spelled as paths are, or leads nowhere."""
+
+
+class Step(NamedTuple):
+    """One step of a path.
+
+    Parameters
+    ----------
+    kind
+        ``"field"`` of a model, ``"item"`` of a list or ``"key"`` of a dict.
+    name
+        Name, position or key, as text.
+    """
+
+    kind: Literal["field", "item", "key"]
+    name: str
+
+    def __str__(self) -> str:
+        if self.kind == "item":
+            return f"[{self.name}]"
+        if self.kind == "key":
+            return "{" + "".join(f"\\{c}" if c in "{}\\" else c for c in self.name) + "}"
+        return self.name
+
+
+def parse(path: str) -> tuple[Step, ...]:
+    """Return the steps of a path.
+
+    Raises
+    ------
+    PathError
+        If it is not spelled as a path.
+
+    Examples
+    --------
+    >>> [step.name for step in parse("layers.[2].named.{a.b}")]
+    ['layers', '2', 'named', 'a.b']
+    """
+    return tuple(_step(text, path) for text in _split(path))
+
+
+def _split(path: str) -> list[str]:
+    """Cut at dots that are not part of a key."""
+    parts, depth, escaped = [""], 0, False
+    for character in path:
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+        elif character == "." and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return parts
+
+
+def _step(text: str, path: str) -> Step:
+    if text.startswith("[") and text.endswith("]"):
+        position = text[1:-1]
+        if position.isascii() and position.isdigit() and len(position) <= _DIGITS:
+            return Step("item", str(int(position)))
+        raise PathError(
+            f"{path!r}: position {position!r} is not valid; positions count from 0, as in "
+            "'layers.[0].w'"
+        )
+    if len(text) > 2 and text.startswith("{") and text.endswith("}"):
+        key, escaped = "", False
+        for character in text[1:-1]:
+            if character == "\\" and not escaped:
+                escaped = True
+                continue
+            key, escaped = key + character, False
+        return Step("key", key)
+    if text.isidentifier():
+        return Step("field", text)
+    raise PathError(
+        f"{path!r}: {text!r} is no step of a path; write a field by its name, an item as '[0]', "
+        "and a key as '{key}', with dots between them"
+    )
+
+
+def spell(steps: Sequence[Step]) -> str:
+    """Return the text of a path."""
+    return ".".join(map(str, steps))
+
+
+def pattern(path: str) -> str:
+    """Return a path as schemas have it, without positions and keys.
+
+    Examples
+    --------
+    >>> pattern("layers.[2].named.{a.b}")
+    'layers.[].named.{}'
+    """
+    general = {"item": ITEM, "key": VALUE}
+    return ".".join(general.get(step.kind, step.name) for step in parse(path))
+
+
+def get(tree: Any, path: str) -> Any:
+    """Return what lies at a path in a model, or in what was dumped from one.
+
+    Raises
+    ------
+    PathError
+        If there is nothing; says at which step.
+
+    Examples
+    --------
+    >>> get({"layers": [{"w": 1}]}, "layers.[0].w")
+    1
+    """
+    for number, step in enumerate(steps := parse(path)):
+        tree = _inside(tree, step, steps[:number])
+    return tree
+
+
+def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
+    if step.kind == "field":
+        if isinstance(tree, BaseModel):
+            if step.name in type(tree).model_fields:
+                return getattr(tree, step.name)
+        elif isinstance(tree, Mapping) and step.name in tree:
+            return tree[step.name]
+    elif step.kind == "key" and isinstance(tree, Mapping):
+        key = _key(tree, step.name)
+        if key is not None:
+            return tree[key]
+    elif step.kind == "item" and isinstance(tree, list | tuple | Trajectory):
+        if int(step.name) < len(tree):
+            return tree[int(step.name)]
+        raise PathError(f"there is no {step} in {spell(above)!r}, which has {len(tree)} items")
+    kind = {"field": "no field", "key": "no key", "item": "no list with an item"}[step.kind]
+    raise PathError(f"there is {kind} {str(step)!r}" + (f" in {spell(above)!r}" if above else ""))
+
+
+def _key(tree: Mapping[Any, Any], name: str) -> Any:
+    """Return the key of a dict that is spelled `name`: keys need not be text."""
+    return name if name in tree else next((key for key in tree if str(key) == name), None)
+
+
+def replaced(tree: Any, values: Mapping[str, Any]) -> Any:
+    """Return a tree with other values at some paths; the original stays as it is.
+
+    Models are copied without validation.
+
+    Raises
+    ------
+    PathError
+        If a path leads nowhere.
+
+    Examples
+    --------
+    >>> replaced({"layers": [1, 2], "n": 3}, {"layers.[1]": 5})
+    {'layers': [1, 5], 'n': 3}
+    """
+    for path, value in values.items():
+        get(tree, path)  # says what is wrong
+        tree = _replaced(tree, parse(path), value)
+    return tree
+
+
+def _replaced(tree: Any, steps: tuple[Step, ...], value: Any) -> Any:
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if step.kind == "item":
+        at = int(step.name)
+        items = [*tree[:at], _replaced(tree[at], rest, value), *tree[at + 1 :]]
+        return tuple(items) if isinstance(tree, tuple) else items
+    if isinstance(tree, BaseModel):
+        inner = _replaced(getattr(tree, step.name), rest, value)
+        return tree.model_copy(update={step.name: inner})
+    key = _key(tree, step.name)
+    return {**tree, key: _replaced(tree[key], rest, value)}
+
+
+def declared(model: type[BaseModel], path: str) -> tuple[ArrayType, ...]:
+    """Return the array annotations that a schema has at a path; several where it has unions.
+
+    Raises
+    ------
+    PathError
+        If the path is not spelled as paths are.
+    """
+    found: list[Any] = [model]
+    for step in parse(path):
+        found = [inner for each in found for inner in _below(each, step)]
+    return tuple(leaf for each in found for leaf in _leaves(each))
+
+
+def _leaves(annotation: Any) -> Iterator[ArrayType]:
+    for each in _alternatives(annotation):
+        if isinstance(each, ArrayType):
+            yield each
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """Yield what an annotation may be, without its metadata."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for argument in get_args(annotation):
+            yield from _alternatives(argument)
+    else:
+        yield annotation
+
+
+def _below(annotation: Any, step: Step) -> Iterator[Any]:
+    for each in _alternatives(annotation):
+        origin, arguments = get_origin(each), get_args(each)
+        if step.kind == "field":
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                field = each.model_fields.get(step.name)
+                if field is not None:
+                    yield field.annotation
+        elif not isinstance(origin, type) or not arguments:
+            continue
+        elif issubclass(origin, Mapping):
+            if step.kind == "key":
+                yield arguments[-1]
+        elif step.kind == "item":
+            fixed = issubclass(origin, tuple) and arguments[-1] is not Ellipsis
+            if not fixed:
+                yield arguments[0]
+            elif int(step.name) < len(arguments):
+                yield arguments[int(step.name)]
+
+
+def existing(tree: Any, annotation: Any) -> Iterator[str]:
+    """Yield the paths of all differentiable arrays in a value of a schema.
+
+    Parameters
+    ----------
+    tree
+        A validated value.
+    annotation
+        Its schema.
+    """
+    yield from map(spell, _existing(tree, annotation, ()))
+
+
+def _existing(tree: Any, annotation: Any, steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    if any(leaf.differentiable for leaf in _leaves(annotation)):
+        if hasattr(tree, "shape"):
+            yield steps
+            return
+    for step, inner in _children(tree):
+        for below in _below(annotation, step):
+            yield from _existing(inner, below, (*steps, step))
+
+
+def _children(tree: Any) -> Iterator[tuple[Step, Any]]:
+    if isinstance(tree, BaseModel):
+        for name in type(tree).model_fields:
+            yield Step("field", name), getattr(tree, name)
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield Step("key", str(key)), value
+    elif isinstance(tree, list | tuple):
+        for index, value in enumerate(tree):
+            yield Step("item", str(index)), value
+
+
+def listed(paths: Iterator[str]) -> str:
+    """Return paths for a message.
+
+    Examples
+    --------
+    >>> listed(iter(["x", "layers.[0].w"]))
+    "'x', 'layers.[0].w'"
+    """
+    shown = [repr(path) for path in itertools.islice(paths, SHOWN)]
+    more = sum(1 for _ in paths)
+    return ", ".join([*shown, *([f"and {more} more"] if more else [])]) or "none"

@@ -1,0 +1,142 @@
+"""Running a component's own functions again and again, without leaving traces.
+
+A solver that is asked for a thousand products would stream a thousand trajectories into
+the run directory. Each of these calls has a scratch directory instead, which is emptied
+as soon as what was asked for has been taken from its result.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from binref_sci.call import Call, entering, running_call
+from binref_sci.dtypes import DTYPES
+from binref_sci.errors import ComponentError
+from binref_sci.runtime import paths
+from binref_sci.runtime.schema import ShapeDType
+
+
+@contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """Give a folder for calls that leave nothing; below the running call's, on its disk."""
+    call = running_call()
+    if parent is None and call is not None:
+        parent = call.run_directory
+    folder = Path(tempfile.mkdtemp(prefix=".scratch-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def calling(folder: Path) -> Iterator[None]:
+    """Let what runs inside write into a scratch folder, and empty it afterwards."""
+    with entering(Call(folder, folder, uuid.uuid4().hex, time.time_ns())):
+        yield
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def arrays_of(made: Any, wanted: Iterable[str], what: str) -> dict[str, NDArray[Any]]:
+    """Return what a result has under the wanted keys, in memory.
+
+    Raises
+    ------
+    ComponentError
+        If it lacks one.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for key in wanted:
+        if not isinstance(made, Mapping) or key not in made:
+            raise ComponentError(f"the result of {what} lacks {key!r}")
+        found[key] = np.asarray(made[key])
+    return found
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A component's ``apply``, and the outputs to be taken from it; can be pickled with it.
+
+    Parameters
+    ----------
+    apply_fn
+        The function.
+    outputs
+        Paths of the outputs.
+    parent
+        Folder to make scratch folders in.
+    """
+
+    apply_fn: Callable[[Any], Any]
+    outputs: tuple[str, ...]
+    parent: Path | None
+
+    def __call__(self, inputs: Any) -> dict[str, NDArray[Any]]:
+        """Return the outputs at some inputs, in memory."""
+        with scratch(self.parent) as folder, calling(folder):
+            made = self.apply_fn(inputs)
+            return {path: np.array(_at(made, path)) for path in self.outputs}
+
+
+def _at(made: Any, path: str) -> Any:
+    try:
+        return paths.get(made, path)
+    except paths.PathError as error:
+        raise ComponentError(f"the outputs have no {path!r}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Shape and dtype of an output."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def shapes_of(
+    eval_fn: Callable[[Any], Any], inputs: BaseModel, outputs: Iterable[str]
+) -> dict[str, Shape]:
+    """Return shapes and dtypes of outputs; what ``eval_fn`` writes is thrown away.
+
+    Parameters
+    ----------
+    eval_fn
+        ``apply`` or, cheaper, ``abstract_eval``.
+    inputs
+        Inputs of the component.
+    outputs
+        Paths.
+    """
+    with scratch() as folder, calling(folder):
+        made = eval_fn(inputs)
+        return {path: _shape(_at(made, path)) for path in outputs}
+
+
+def _shape(value: Any) -> Shape:
+    if isinstance(value, ShapeDType):
+        return Shape(value.shape, DTYPES[value.dtype])
+    if isinstance(value, Mapping):
+        return Shape(tuple(value["shape"]), np.dtype(value["dtype"]))
+    array = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
+    return Shape(tuple(array.shape), np.dtype(array.dtype))
+
+
+def inexact(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype that can hold derivatives: the same, or float64 for whole numbers."""
+    return dtype if dtype.kind in "fc" else DTYPES["float64"]

@@ -1,0 +1,221 @@
+"""``binref-sci check-gradients``, and the example that it is shown with."""
+
+import math
+import subprocess
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from scipy.sparse import linalg
+
+from binref_sci import BinrefArray, Tesseract, open_dataset
+from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.runtime.checking import check_gradients
+from binref_sci.runtime.component import Component
+from tests.serving import COMMAND, ENVIRONMENT
+
+ADJOINT = Path(__file__).parents[1] / "examples" / "heat_adjoint"
+
+COMPONENT = """
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        x: Differentiable[Array[(None,), Float64]]
+        f: Differentiable[Float32] = 2.0
+        n: Differentiable[Array[(None,), None]] = [1, 2]
+        fault: str = ""
+
+    class OutputSchema(BaseModel):
+        y: Differentiable[Array[(None,), Float64]]
+        flat: Differentiable[Float64]
+
+    def apply(inputs):
+        if inputs.fault == "apply":
+            raise ArithmeticError("diverged")
+        return OutputSchema(y=np.sin(inputs.x) * inputs.f, flat=3.0)
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        made = finite_difference_jacobian(apply, inputs, jac_inputs, jac_outputs)
+        if inputs.fault == "entry" and "x" in jac_inputs and "y" in jac_outputs:
+            y = np.array(made["y"]["x"])
+            y[1, 1] *= 1.01
+            made["y"]["x"] = y
+        return made
+
+    def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+        made = jvp_from_jacobian(jacobian, inputs, jvp_inputs, jvp_outputs, tangent_vector)
+        if inputs.fault == "shape":
+            made["y"] = made["y"][:1]
+        if inputs.fault == "nan":
+            made["y"] = made["y"] * np.nan
+        return made
+
+    def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        if inputs.fault == "raise":
+            raise ArithmeticError("no adjoint here")
+        made = vjp_from_jacobian(jacobian, inputs, vjp_inputs, vjp_outputs, cotangent_vector)
+        if inputs.fault == "sign":
+            made = {path: -value for path, value in made.items()}
+        return made
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "component"
+    folder.mkdir()
+    (folder / "tesseract_api.py").write_text(textwrap.dedent(COMPONENT))
+    return folder
+
+
+def found(folder, tmp_path, fault="", **more):
+    place = tmp_path / "place"
+    place.mkdir(exist_ok=True)
+    payload = {"inputs": {"x": [1.0, 2.0, 3.5], "fault": fault}}
+    made = list(check_gradients(Component.load(folder), payload, folder=place, **more))
+    assert list(place.iterdir()) == []
+    return made
+
+
+def wrong(made):
+    return {(each.endpoint, each.output, each.path) for each in made if not each.agrees}
+
+
+def test_right_gradients_agree(folder, tmp_path):
+    made = found(folder, tmp_path)
+    assert len(made) == 3 * 2 * 2
+    assert wrong(made) == set()
+    assert {each.path for each in made} == {"x", "f"}  # whole numbers cannot be moved
+    assert max(each.error for each in made if each.path == "x") < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("sign", {("vector_jacobian_product", "y", "x"), ("vector_jacobian_product", "y", "f")}),
+        ("shape", {("jacobian_vector_product", "y", path) for path in "xf"}),
+        ("nan", {("jacobian_vector_product", "y", path) for path in "xf"}),
+        (
+            "raise",
+            {("vector_jacobian_product", output, path) for output in ("y", "flat") for path in "xf"},
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_gradients_are_found(folder, tmp_path, fault, expected):
+    assert wrong(found(folder, tmp_path, fault)) == expected
+
+
+def test_one_wrong_entry_is_found_in_all_that_is_made_of_it(folder, tmp_path):
+    made = found(folder, tmp_path, "entry")
+    assert {each[1:] for each in wrong(made)} == {("y", "x")}
+    assert {each[0] for each in wrong(made)} == {
+        "jacobian", "jacobian_vector_product", "vector_jacobian_product"
+    }  # fmt: skip
+
+
+def test_a_failing_endpoint_is_told_with_its_reason(folder, tmp_path):
+    made = [each for each in found(folder, tmp_path, "raise") if not each.agrees]
+    assert all("no adjoint here" in each.reason for each in made)
+    assert all(math.isinf(each.error) for each in made)
+
+
+def test_what_is_checked_can_be_chosen(folder, tmp_path):
+    made = found(folder, tmp_path, inputs=["x"], outputs=["y"], endpoints=["jacobian"])
+    assert [(each.endpoint, each.output, each.path) for each in made] == [("jacobian", "y", "x")]
+    for more in ({"inputs": ["n"]}, {"outputs": ["q"]}, {"endpoints": ["apply"]}):
+        with pytest.raises(PayloadError, match="there are"):
+            found(folder, tmp_path, **more)
+
+
+def test_a_component_that_fails_is_not_compared(folder, tmp_path):
+    with pytest.raises(ComponentError, match="diverged"):
+        found(folder, tmp_path, "apply")
+
+
+@pytest.mark.parametrize(("fault", "code"), [("", 0), ("sign", 1), ("apply", 1), (3, 2)])
+def test_the_exit_code_tells(folder, fault, code):
+    payload = orjson.dumps({"inputs": {"x": [1.0, 2.0], "fault": fault}}).decode()
+    command = [*COMMAND, "check-gradients", folder, payload]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=ENVIRONMENT | {"COLUMNS": "100"}
+    )
+    assert done.returncode == code, done.stderr
+    if fault == "":
+        assert done.stdout.split()[:5] == ["endpoint", "output", "input", "error", "allowed"]
+        assert done.stdout.count("agrees") == 12
+    if fault == "sign":
+        assert done.stdout.count("DIFFERS") == 2
+        assert "2 of 12 gradients do not agree" in done.stderr
+
+
+# ------------------------------------------------------------------- the example
+
+INPUTS = {
+    "initial": 300 + np.random.default_rng(2).normal(size=(5, 4)),
+    "steps": 6,
+    "sensors": [[0, 1], [4, 3], [4, 3]],
+}
+
+
+def test_the_examples_adjoint_agrees_with_differences(tmp_path):
+    made = check_gradients(Component.load(ADJOINT), {"inputs": INPUTS}, folder=tmp_path)
+    assert wrong(list(made)) == set()
+
+
+def test_the_examples_fields_are_those_of_a_dense_matrix():
+    size = 5 * 4
+    laplacian = np.zeros((size, size))
+    for row, column in np.ndindex(5, 4):
+        for other in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+            if 0 <= other[0] < 5 and 0 <= other[1] < 4:
+                laplacian[4 * row + column, 4 * row + column] -= 1
+                laplacian[4 * row + column, 4 * other[0] + other[1]] += 1
+    step = np.eye(size) + 4e-6 * 0.05 / 1e-3**2 * laplacian
+    sim = Tesseract.from_tesseract_api(ADJOINT, output_format="json+binref")
+    out = sim.apply(INPUTS)
+    u = INPUTS["initial"].ravel()
+    for number, field in enumerate(out["temperature"]):
+        np.testing.assert_allclose(field.ravel(), np.linalg.matrix_power(step, number) @ u)
+    jacobian = sim.jacobian(INPUTS, ["initial"], ["final"], lazy=True)
+    found = jacobian["final"]["initial"].load().reshape(size, size)
+    np.testing.assert_allclose(found, np.linalg.matrix_power(step, 6), atol=1e-14)
+
+
+def test_the_adjoint_fields_are_streamed_and_the_last_one_is_forwarded(tmp_path):
+    sim = Tesseract.from_tesseract_api(ADJOINT, output_path=tmp_path)
+    weights = np.ones((6, 3))
+    made = sim.vector_jacobian_product(
+        INPUTS, ["initial"], ["readings"], {"readings": weights}, lazy=True, run_id="adjoint"
+    )
+    gradient = made["initial"]
+    assert isinstance(gradient, BinrefArray)
+    ds = open_dataset(tmp_path / "run_adjoint")
+    assert ds.sizes["time"] == 6
+    np.testing.assert_array_equal(ds["adjoint"].sel(time=0.0), gradient.load())
+    # five times the 160 bytes of a field lie before the last one: nothing was written anew
+    assert gradient.offset == 5 * 160
+
+
+def test_the_initial_field_is_recovered_from_what_sensors_read():
+    sensors = [[row, column] for row in range(5) for column in range(4)]
+    given = {**INPUTS, "steps": 2, "sensors": sensors}
+    sim = Tesseract.from_tesseract_api(ADJOINT, output_format="json+binref")
+    readings = sim.apply(given)["readings"]
+    guess = {**given, "initial": np.full((5, 4), 300.0)}
+    jacobian = sim.jacobian(guess, ["initial"], ["readings"], lazy=True)
+    misfit = readings - sim.apply(guess)["readings"]
+    operator = jacobian.linear_operator("readings", "initial")
+    change = linalg.lsqr(operator, misfit.ravel(), atol=1e-12, btol=1e-12)[0]
+    np.testing.assert_allclose(
+        guess["initial"].ravel() + change, INPUTS["initial"].ravel(), rtol=1e-6
+    )
+
+
+def test_the_example_refuses_a_step_that_is_unstable():
+    sim = Tesseract.from_tesseract_api(ADJOINT)
+    with pytest.raises(ComponentError, match=r"steps longer than 0\.0625 s are unstable"):
+        sim.apply({**INPUTS, "time_step": 0.1})

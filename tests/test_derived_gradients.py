@@ -1,0 +1,464 @@
+"""Derived endpoints: they agree with each other, with the truth and with finite differences."""
+
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from binref_sci import BinrefWriter
+from binref_sci.call import Call, entering
+from binref_sci.errors import ComponentError, NoOutputPathError
+from binref_sci.runtime import (
+    Array,
+    Differentiable,
+    Float64,
+    experimental,
+    finite_difference_jacobian,
+    finite_difference_jvp,
+    finite_difference_vjp,
+    jacobian_from_jvp,
+    jacobian_from_vjp,
+    jvp_from_jacobian,
+    paths,
+    vjp_from_jacobian,
+)
+
+# ------------------------------------------------------------------- components at random
+
+
+class Part(BaseModel):
+    w: Differentiable[Array[..., None]]
+
+
+class InputSchema(BaseModel):
+    plain: Differentiable[Array[..., None]]
+    parts: list[Part] = []
+    named: dict[str, Differentiable[Array[..., None]]] = {}
+
+
+class OutputSchema(BaseModel):
+    first: Differentiable[Array[..., None]]
+    inner: dict[str, Differentiable[Array[..., None]]]
+
+
+class Model:
+    """A smooth function of all inputs to all outputs, with its exact derivatives.
+
+    Output k is the sum over inputs i of ``A[k, i] @ (x + x**2 / 2)``, so that its block is
+    ``A[k, i]`` times ``1 + x``, and differences of it have no higher terms than the second.
+    """
+
+    def __init__(self, inputs, shapes, seed):
+        self.inputs = inputs
+        self.paths = list(paths.existing(inputs, InputSchema))
+        self.shapes = shapes
+        random = np.random.default_rng(seed)
+        self.weights = {
+            (output, path): random.uniform(-1, 1, (math.prod(shape), self.at(inputs, path).size))
+            for output, shape in shapes.items()
+            for path in self.paths
+        }
+
+    @staticmethod
+    def at(inputs, path):
+        return np.asarray(paths.get(inputs, path))
+
+    def dtype(self):
+        return np.result_type(*(self.at(self.inputs, path).dtype for path in self.paths))
+
+    def apply(self, inputs):
+        made = {}
+        for output, shape in self.shapes.items():
+            total = np.zeros(math.prod(shape), self.dtype())
+            for path in self.paths:
+                x = self.at(inputs, path).astype(self.dtype()).reshape(-1)
+                total = total + self.weights[output, path].astype(self.dtype()) @ (x + x * x / 2)
+            made[output] = total.reshape(shape).astype(self.dtype())
+        return OutputSchema(first=made["first"], inner={"a.b": made["inner.{a.b}"]})
+
+    def abstract_eval(self, inputs):
+        made = {
+            output: {"shape": shape, "dtype": self.dtype().name}
+            for output, shape in self.shapes.items()
+        }
+        return {"first": made["first"], "inner": {"a.b": made["inner.{a.b}"]}}
+
+    def exact(self, output, path):
+        x = self.at(self.inputs, path)
+        block = self.weights[output, path] * (1 + x.astype(np.result_type(x, float)).reshape(-1))
+        return block.reshape(self.shapes[output] + x.shape)
+
+    def jacobian(self, inputs, jac_inputs, jac_outputs):
+        return {
+            output: {path: self.exact(output, path).astype(self.dtype()) for path in jac_inputs}
+            for output in jac_outputs
+        }
+
+    def vjp(self, inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        assert set(cotangent_vector) == set(vjp_outputs)
+        return {
+            path: sum(
+                np.tensordot(
+                    cotangent_vector[output], self.exact(output, path), len(self.shapes[output])
+                )
+                for output in vjp_outputs
+            ).astype(self.at(inputs, path).dtype)
+            for path in vjp_inputs
+        }
+
+    def jvp(self, inputs, jvp_inputs, jvp_outputs, tangent_vector):
+        assert set(tangent_vector) == set(jvp_inputs)
+        return {
+            output: np.asarray(sum(
+                np.tensordot(self.exact(output, path), tangent_vector[path], tangent_vector[path].ndim)
+                for path in jvp_inputs
+            )).astype(self.dtype())
+            for output in jvp_outputs
+        }  # fmt: skip
+
+
+shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+# Of complex outputs by real inputs a vector-Jacobian product has no array to be in.
+dtypes = st.sampled_from([("float64", "float32"), ("complex128", "complex64")])
+
+
+@st.composite
+def models(draw):
+    kinds = st.sampled_from(draw(dtypes))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+
+    def array():
+        dtype = np.dtype(draw(kinds))
+        shape = draw(shapes)
+        values = random.uniform(-2, 2, shape)
+        if dtype.kind == "c":
+            values = values + 1j * random.uniform(-2, 2, shape)
+        return np.asarray(values).astype(dtype)
+
+    inputs = InputSchema(
+        plain=array(),
+        parts=[Part(w=array()) for _ in range(draw(st.integers(0, 2)))],
+        named={key: array() for key in draw(st.sets(st.sampled_from(["k", "a.b", "{}"])))},
+    )
+    outputs = {"first": draw(shapes), "inner.{a.b}": draw(shapes)}
+    return Model(inputs, outputs, draw(st.integers(0, 2**32)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("derived")
+
+
+def unit(model):
+    dtypes = [model.at(model.inputs, path).dtype for path in model.paths]
+    return max(np.finfo(dtype).eps for dtype in dtypes)
+
+
+def agree(found, model, tolerance):
+    assert set(found) == set(model.shapes)
+    for output, row in found.items():
+        assert set(row) == set(model.paths)
+        for path, block in row.items():
+            exact = model.exact(output, path)
+            assert block.shape == exact.shape
+            np.testing.assert_allclose(np.asarray(block), exact, rtol=tolerance, atol=tolerance)
+
+
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@quick
+@given(model=models(), memory=st.integers(1, 400))
+def test_a_jacobian_from_products_is_the_jacobian(folder, model, memory):
+    ask = model.inputs, set(model.paths), set(model.shapes)
+    tolerance = 50 * unit(model)
+    for eval_fn in (model.apply, model.abstract_eval):
+        agree(jacobian_from_vjp(model.vjp, eval_fn, *ask, output_path=folder), model, tolerance)
+    for budget in (memory, 2**20):
+        made = jacobian_from_jvp(model.jvp, *ask, memory=budget, output_path=folder)
+        agree(made, model, tolerance)
+
+
+@quick
+@given(model=models(), lazily=st.booleans(), seed=st.integers(0, 2**32))
+def test_products_from_a_jacobian_are_the_products(folder, model, lazily, seed):
+    random = np.random.default_rng(seed)
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        if not lazily:
+            return model.jacobian(inputs, jac_inputs, jac_outputs)
+        return jacobian_from_vjp(model.vjp, model.apply, inputs, jac_inputs, jac_outputs)
+
+    tangent = {
+        path: random.uniform(-1, 1, model.at(model.inputs, path).shape) for path in model.paths
+    }
+    tangent = {
+        path: np.asarray(each, model.at(model.inputs, path).dtype) for path, each in tangent.items()
+    }
+    cotangent = {
+        output: np.asarray(random.uniform(-1, 1, shape), model.dtype())
+        for output, shape in model.shapes.items()
+    }
+    ask = model.inputs, set(model.paths), set(model.shapes)
+    tolerance = 200 * unit(model)
+    one, other = jvp_from_jacobian(jacobian, *ask, tangent), model.jvp(*ask, tangent)
+    for output, shape in model.shapes.items():
+        assert one[output].shape == shape
+        np.testing.assert_allclose(one[output], other[output], rtol=tolerance, atol=tolerance)
+    one, other = vjp_from_jacobian(jacobian, *ask, cotangent), model.vjp(*ask, cotangent)
+    for path in model.paths:
+        assert one[path].shape == model.at(model.inputs, path).shape
+        np.testing.assert_allclose(one[path], other[path], rtol=tolerance, atol=tolerance)
+
+
+@quick
+@given(
+    model=models(),
+    algorithm=st.sampled_from(["central", "forward"]),
+    batch_size=st.integers(1, 5),
+    seed=st.integers(0, 2**32),
+)
+def test_finite_differences_agree_to_the_order_expected(folder, model, algorithm, batch_size, seed):
+    random = np.random.default_rng(seed)
+    ask = model.inputs, set(model.paths), set(model.shapes)
+    # The functions are quadratic: central differences err by rounding alone.
+    tolerance = 500 * unit(model) ** (2 / 3 if algorithm == "central" else 1 / 2)
+    made = finite_difference_jacobian(
+        model.apply,
+        *ask,
+        algorithm=algorithm,
+        batch_size=batch_size,
+        memory=300,
+        output_path=folder,
+    )
+    agree(made, model, tolerance)
+    tangent = {
+        path: np.asarray(
+            random.uniform(-1, 1, model.at(model.inputs, path).shape),
+            model.at(model.inputs, path).dtype,
+        )
+        for path in model.paths
+    }
+    found = finite_difference_jvp(model.apply, *ask, tangent, algorithm=algorithm)
+    for output, value in model.jvp(*ask, tangent).items():
+        assert found[output].shape == value.shape
+        np.testing.assert_allclose(found[output], value, rtol=tolerance, atol=10 * tolerance)
+    cotangent = {
+        output: np.asarray(random.uniform(-1, 1, shape), model.dtype())
+        for output, shape in model.shapes.items()
+    }
+    found = finite_difference_vjp(model.apply, *ask, cotangent, algorithm=algorithm)
+    for path in model.paths:
+        value = sum(
+            np.tensordot(cotangent[output], model.exact(output, path), len(shape))
+            for output, shape in model.shapes.items()
+        )
+        assert found[path].shape == value.shape
+        np.testing.assert_allclose(found[path], value, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize(("algorithm", "order"), [("forward", 1), ("central", 2)])
+def test_the_error_falls_with_the_step_as_it_should(folder, algorithm, order):
+    class Inputs(BaseModel):
+        x: Differentiable[Array[(None,), Float64]]
+
+    class Outputs(BaseModel):
+        y: Differentiable[Array[(None,), Float64]]
+
+    def apply(inputs):
+        return Outputs(y=np.exp(inputs.x))
+
+    inputs = Inputs(x=[0.1, 0.7, -0.3])
+    errors = []
+    for eps in (1e-2, 1e-3):
+        made = finite_difference_jacobian(
+            apply, inputs, ["x"], ["y"], algorithm=algorithm, eps=eps, output_path=folder
+        )
+        errors.append(np.abs(made["y"]["x"].load() - np.diag(np.exp(inputs.x))).max())
+    assert math.log10(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+# ------------------------------------------------------------------- one component
+
+
+class Inputs(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+    n: Differentiable[Array[..., None]] = 3
+
+
+class Outputs(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+
+INPUTS = Inputs(x=[1.0, 2.0, 3.0])
+
+
+def streaming(inputs):
+    """A solver that streams its steps."""
+    writer = BinrefWriter("steps")
+    for _ in range(3):
+        last = writer.write(inputs.x**2)
+    return Outputs(y=last)
+
+
+def streaming_vjp(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    return {"x": BinrefWriter("adjoint").write(2 * inputs.x * cotangent_vector["y"])}
+
+
+def streaming_jvp(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+    return {"y": BinrefWriter("tangent").write(2 * inputs.x * tangent_vector["x"])}
+
+
+def running(folder):
+    return entering(Call(folder, folder, "r", time.time_ns()))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"}),
+        lambda: jacobian_from_jvp(streaming_jvp, INPUTS, {"x"}, {"y"}),
+        lambda: finite_difference_jacobian(streaming, INPUTS, {"x"}, {"y"}),
+    ],
+)
+def test_what_the_solver_streams_on_the_way_is_thrown_away(tmp_path, make):
+    with running(tmp_path):
+        block = make()["y"]["x"]
+    np.testing.assert_allclose(block.load(), np.diag([2.0, 4.0, 6.0]), rtol=1e-8)
+    assert [path.name for path in tmp_path.iterdir()] == [block.path]
+    assert (tmp_path / block.path).stat().st_size == 72
+
+
+def test_a_solver_may_be_evaluated_in_many_threads(tmp_path):
+    with ThreadPoolExecutor(3) as pool, running(tmp_path):
+        found = finite_difference_vjp(
+            streaming, INPUTS, {"x"}, {"y"}, {"y": np.ones(3)}, batch_size=3, mapper=pool.map
+        )
+    np.testing.assert_allclose(found["x"], [2, 4, 6], rtol=1e-8)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_no_buffer_behind(tmp_path):
+    calls = []
+
+    def failing(**_):
+        calls.append(1)
+        if len(calls) == 2:
+            raise ArithmeticError("no")
+        return {"x": np.ones(3)}
+
+    with pytest.raises(ArithmeticError):
+        jacobian_from_vjp(failing, streaming, INPUTS, {"x"}, {"y"}, output_path=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("product", "reason"),
+    [
+        ({"x": np.ones(2)}, r"output 'y' and input 'x' has shape \(2,\), expected \(3,\)"),
+        ({"z": np.ones(3)}, "vector_jacobian_product lacks 'x'"),
+        ({"x": np.ones(3, "complex128")}, None),
+        (None, "lacks 'x'"),
+    ],
+)
+def test_a_product_that_does_not_fit_is_named(tmp_path, product, reason):
+    def make():
+        return jacobian_from_vjp(
+            lambda **_: product, streaming, INPUTS, {"x"}, {"y"}, output_path=tmp_path
+        )
+
+    if reason is None:
+        assert make()["y"]["x"].dtype == "complex128"
+    else:
+        with pytest.raises(ComponentError, match=reason):
+            make()
+
+
+def test_without_a_place_to_write_there_is_an_error():
+    with pytest.raises(NoOutputPathError, match="output_path="):
+        jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"})
+
+
+def test_whole_numbers_cannot_be_moved_a_little(tmp_path):
+    with pytest.raises(ComponentError, match="'n' has dtype int64"):
+        finite_difference_jvp(lambda _: None, INPUTS, {"n"}, {"y"}, {"n": np.array(1.0)})
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"algorithm": "magic"}, "'central' or 'forward'"),
+        ({"eps": {"y": 1e-3}}, "missing: 'x', not asked for: 'y'"),
+        ({"eps": 0.0}, "must be positive"),
+        ({"eps": 1e-30}, "is lost beside"),
+        ({"batch_size": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(tmp_path, more, reason):
+    with pytest.raises(ValueError, match=reason):
+        finite_difference_jacobian(streaming, INPUTS, {"x"}, {"y"}, output_path=tmp_path, **more)
+
+
+def test_the_peers_names_are_there():
+    for name in ("jacobian_from_jvp", "jacobian_from_vjp", "jvp_from_jacobian",
+                 "vjp_from_jacobian", "finite_difference_jacobian", "finite_difference_jvp",
+                 "finite_difference_vjp"):  # fmt: skip
+        assert name in experimental.__all__
+        assert callable(getattr(experimental, name))
+
+
+# ------------------------------------------------------------------- bars
+
+
+def sleepy(seconds, row):
+    """A product that takes a while and costs no processor."""
+
+    def product(**_):
+        time.sleep(seconds)
+        return row
+
+    return product
+
+
+@pytest.mark.long
+def test_streaming_costs_little_beside_the_products(tmp_path):
+    """At most 1.1 (rows) and 1.2 (columns) times the calls and writing the bytes once."""
+    n, m, each = 50_000, 400, 0.005
+    wide = Inputs(x=np.ones(n))
+    tall = Inputs(x=np.ones(m))
+
+    def raw(count, array):
+        start = time.perf_counter()
+        with open(tmp_path / "raw", "wb") as file:
+            for _ in range(count):
+                time.sleep(each)
+                file.write(array.data)
+        return time.perf_counter() - start
+
+    def timed(make):
+        start = time.perf_counter()
+        make()
+        return time.perf_counter() - start
+
+    row = np.ones(n)
+    shape = {"y": {"shape": (m,), "dtype": "float64"}}
+    rows = min(
+        timed(lambda: jacobian_from_vjp(
+            sleepy(each, {"x": row}), lambda _: shape, wide, {"x"}, {"y"}, output_path=tmp_path
+        )) / raw(m, row)
+        for _ in range(3)
+    )  # fmt: skip
+    columns = min(
+        timed(lambda: jacobian_from_jvp(
+            sleepy(each, {"y": row}), tall, {"x"}, {"y"}, memory=2**26, output_path=tmp_path
+        )) / raw(m, row)
+        for _ in range(3)
+    )  # fmt: skip
+    print(f"rows {rows:.3f}, columns {columns:.3f} times calls and writing")
+    assert rows <= 1.1
+    assert columns <= 1.2

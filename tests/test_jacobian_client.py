@@ -1,0 +1,255 @@
+"""Jacobians at the caller's: lazy blocks, Datasets, operators; and products with what is on disk."""
+
+import pickle
+import sys
+import textwrap
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import linalg
+
+from binref_sci import BinrefArray, Tesseract, matrix, open_dataset
+from binref_sci.errors import CorruptBufferError, FormatError, PayloadError, TruncatedBufferError
+from binref_sci.matrix import Matrix
+from binref_sci.operators import MatrixOperator
+
+COMPONENT = """
+    from typing import Annotated
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        field: Annotated[Differentiable[Array[(None, None), Float64]],
+                         Labels(dims=("y", "x"), coords={"x": ("x", [0.0, 0.5, 1.0])})]
+        free: Differentiable[Array[..., Float64]] = 1.0
+
+    class OutputSchema(BaseModel):
+        u: Annotated[Differentiable[Array[(None, None), Float64]], Labels(dims=("y", "x"))]
+        sensors: Differentiable[Array[(None,), Float64]]
+        loose: Differentiable[Array[..., Float64]]
+
+    def weights(inputs):
+        n = inputs.field.size
+        return np.random.default_rng(1).normal(size=(n, n))
+
+    def apply(inputs):
+        u = (weights(inputs) @ inputs.field.ravel()).reshape(inputs.field.shape) * inputs.free.sum()
+        return OutputSchema(u=u, sensors=u[0], loose=u)
+
+    def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        made = {path: 0.0 for path in vjp_inputs}
+        for output in vjp_outputs:
+            bar = np.zeros(inputs.field.shape)
+            if output == "sensors":
+                bar[0] = cotangent_vector[output]
+            else:
+                bar = cotangent_vector[output]
+            if "field" in made:
+                pulled = weights(inputs).T @ bar.ravel() * inputs.free.sum()
+                made["field"] = made["field"] + pulled.reshape(inputs.field.shape)
+            if "free" in made:
+                w = weights(inputs) @ inputs.field.ravel()
+                made["free"] = made["free"] + np.full(np.shape(inputs.free), bar.ravel() @ w)
+        return made
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        return jacobian_from_vjp(vector_jacobian_product, apply, inputs, jac_inputs, jac_outputs)
+"""
+
+FIELD = np.arange(6.0).reshape(2, 3)
+WEIGHTS = np.random.default_rng(1).normal(size=(6, 6))
+
+
+@pytest.fixture(autouse=True)
+def _imports_are_restored():
+    modules, path = set(sys.modules), sys.path[:]
+    yield
+    for name in set(sys.modules) - modules:
+        if name.startswith("tesseract_api"):
+            del sys.modules[name]
+    sys.path[:] = path
+
+
+@pytest.fixture
+def sim(tmp_path):
+    folder = tmp_path / "component"
+    folder.mkdir()
+    (folder / "tesseract_api.py").write_text(textwrap.dedent(COMPONENT))
+    return Tesseract.from_tesseract_api(folder, output_path=tmp_path / "out")
+
+
+@pytest.fixture
+def lazy(sim):
+    return sim.jacobian({"field": FIELD}, ["field", "free"], ["u", "sensors"], lazy=True)
+
+
+# ------------------------------------------------------------------- what comes back
+
+
+def test_lazy_blocks_stay_on_disk(lazy):
+    block = lazy["u"]["field"]
+    assert isinstance(block, BinrefArray)
+    assert block.shape == (2, 3, 2, 3)
+    np.testing.assert_allclose(block[1, 2], WEIGHTS[5].reshape(2, 3))
+
+
+def test_a_dataset_has_the_dimensions_of_output_and_input(lazy):
+    ds = lazy.to_dataset()
+    assert ds["u.field"].dims == ("y", "x", "y_in", "x_in")
+    assert ds["sensors.field"].dims == ("sensors_dim_0", "y", "x")
+    assert ds["u.free"].dims == ("y", "x")
+    assert isinstance(ds["u.field"].data, da.Array)
+    np.testing.assert_array_equal(ds["u.field"].x_in, [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(ds["u.field"].values.reshape(6, 6), WEIGHTS)
+
+
+def test_a_tree_has_a_group_for_each_output(lazy):
+    tree = lazy.to_datatree()
+    assert set(tree.children) == {"u", "sensors"}
+    assert set(tree["u"].data_vars) == {"field", "free"}
+    assert tree["u/field"].dims == ("y", "x", "y_in", "x_in")
+    assert tree["u/field"].attrs["long_name"] == "d u / d field"
+
+
+def test_one_block_is_a_dataarray(lazy):
+    block = lazy.to_dataarray("sensors", "field", chunks=None)
+    assert block.dims == ("sensors_dim_0", "y", "x")
+    np.testing.assert_allclose(block[1].values.ravel(), WEIGHTS[1])
+
+
+def test_the_run_directory_opens_by_itself_with_the_same_dimensions(lazy, tmp_path):
+    ds = open_dataset(tmp_path / "out")
+    assert ds["u.field"].dims == ("y", "x", "y_in", "x_in")
+    np.testing.assert_allclose(ds["u.field"].values.reshape(6, 6), WEIGHTS)
+
+
+def test_products_are_labelled_too(sim):
+    made = sim.vector_jacobian_product({"field": FIELD}, ["field"], ["u"], {"u": FIELD})
+    assert made.to_dataset()["field"].dims == ("y", "x")
+
+
+def test_a_jacobian_survives_pickling(lazy):
+    again = pickle.loads(pickle.dumps(lazy))
+    x = np.arange(6.0)
+    np.testing.assert_allclose(again.linear_operator("u", "field") @ x, WEIGHTS @ x)
+    assert again.to_dataset()["u.field"].dims == ("y", "x", "y_in", "x_in")
+
+
+def test_an_unknown_block_is_named(lazy):
+    with pytest.raises(KeyError, match="there are 'u, field', 'u, free', 'sensors, field'"):
+        lazy.linear_operator("u", "nothing")
+
+
+def test_a_text_is_no_list_of_paths(sim):
+    with pytest.raises(PayloadError, match=r"write \['field'\]"):
+        sim.jacobian({"field": FIELD}, "field", ["u"])
+
+
+def test_where_nothing_tells_the_output_the_caller_does(sim):
+    made = sim.jacobian({"field": FIELD}, ["free"], ["loose"], lazy=True)
+    with pytest.raises(FormatError, match="output_ndim="):
+        made.linear_operator("loose", "free")
+    assert made.linear_operator("loose", "free", output_ndim=2).shape == (6, 1)
+    made = sim.jacobian({"field": FIELD, "free": [1.0, 2.0]}, ["free"], ["loose"], lazy=True)
+    assert made.linear_operator("loose", "free").shape == (6, 2)
+
+
+# ------------------------------------------------------------------- operators
+
+
+@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
+@pytest.mark.parametrize("kind", [True, False])
+def test_the_operator_is_the_matrix(sim, kind):
+    made = sim.jacobian({"field": FIELD}, ["field"], ["u", "sensors"], lazy=kind)
+    operator = made.linear_operator("u", "field")
+    assert isinstance(operator, linalg.LinearOperator)
+    x, many = np.arange(6.0), np.arange(12.0).reshape(6, 2)
+    np.testing.assert_allclose(operator @ x, WEIGHTS @ x)
+    np.testing.assert_allclose(operator.T @ x, WEIGHTS.T @ x)
+    np.testing.assert_allclose(operator @ many, WEIGHTS @ many)
+    np.testing.assert_allclose(operator.rmatmat(many), WEIGHTS.T @ many)
+    assert made.linear_operator("sensors", "field").shape == (3, 6)
+
+
+def test_solvers_of_scipy_work_on_it(lazy):
+    operator = lazy.linear_operator("u", "field")
+    right = WEIGHTS @ np.arange(6.0)
+    np.testing.assert_allclose(
+        linalg.lsqr(operator, right, atol=1e-12, btol=1e-12)[0], np.arange(6), atol=1e-6
+    )
+    normal = operator.H @ operator
+    np.testing.assert_allclose(
+        linalg.cg(normal, operator.H @ right, rtol=1e-12)[0], np.arange(6), atol=1e-6
+    )
+    found = linalg.svds(operator, k=2, return_singular_vectors=False)
+    np.testing.assert_allclose(np.sort(found), np.linalg.svd(WEIGHTS)[1][1::-1])
+
+
+def test_the_dask_form_has_singular_values(lazy):
+    made = lazy.to_dask("u", "field", chunks=(2, 6))
+    assert made.shape == (6, 6)
+    values = da.linalg.svd_compressed(made, k=6, seed=1)[1].compute()
+    np.testing.assert_allclose(values, np.linalg.svd(WEIGHTS)[1])
+
+
+# ------------------------------------------------------------------- products from disk
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    shape=st.lists(st.integers(0, 6), min_size=1, max_size=4),
+    data=st.data(),
+    dtype=st.sampled_from(["float64", "float32", "complex128", "int32", "float16"]),
+    compression=st.sampled_from([None, "lz4"]),
+    block=st.integers(1, 400),
+    vectors=st.sampled_from([(), (1,), (3,)]),
+)
+def test_products_equal_those_in_memory(
+    tmp_path_factory, shape, data, dtype, compression, block, vectors
+):
+    split = data.draw(st.integers(0, len(shape)))
+    random = np.random.default_rng(7)
+    array = (random.normal(size=shape) * 3).astype(dtype)
+    if array.dtype.kind == "c":
+        array = array + 1j * random.normal(size=shape)
+    stored = BinrefArray.write(
+        array, compression=compression, output_path=tmp_path_factory.getbasetemp()
+    )
+    flat = array.reshape(int(np.prod(shape[:split])), int(np.prod(shape[split:])))
+    made = Matrix(stored, split)
+    assert made.shape == flat.shape
+    right = random.normal(size=(flat.shape[1], *vectors))
+    left = random.normal(size=(flat.shape[0], *vectors)) + 1j
+    old = matrix.BLOCK_BYTES
+    try:
+        matrix.BLOCK_BYTES = block
+        results = made.times(right), made.transposed_times(left), made.adjoint_times(left)
+    finally:
+        matrix.BLOCK_BYTES = old
+    wanted = flat @ right, flat.T @ left, flat.conj().T @ left
+    for found, expected in zip(results, wanted, strict=True):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_buffer_that_is_cut_short_is_told(tmp_path):
+    array = np.random.default_rng(1).normal(size=(50, 40))
+    plain = BinrefArray.write(array, output_path=tmp_path)
+    packed = BinrefArray.write(array, output_path=tmp_path, compression="lz4")
+    for stored in (plain, packed):
+        path = tmp_path / stored.path
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(TruncatedBufferError):
+            MatrixOperator(stored, 1) @ np.ones(40)
+    path.write_bytes(b"no lz4 frame" * 2000)
+    with pytest.raises(CorruptBufferError):
+        MatrixOperator(packed, 1) @ np.ones(40)
+
+
+def test_axes_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match="no 3 axes"):
+        MatrixOperator(np.ones((2, 2)), 3)
