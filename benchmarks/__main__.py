@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks import client, forwarding, importing, memory, opening, writing
+from benchmarks import client, forwarding, importing, jacobian, memory, opening, writing
 from benchmarks.harness import HEADINGS, ROUNDS, Row
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
@@ -21,6 +21,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "client": client.rows,
     "opening": opening.rows,
     "importing": importing.rows,
+    "jacobian": jacobian.rows,
 }
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"

@@ -415,7 +415,7 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
 
 
 def locked(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a living writer holds the journal."""
+    """Tell whether a living writer holds the journal, or a living call its ``run.json``."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return not take_lock(fd, shared=True)
@@ -424,7 +424,7 @@ def locked(path: str | os.PathLike[str]) -> bool:
 
 
 def hold(path: str | os.PathLike[str]) -> int | None:
-    """Lock a journal that no living writer holds; return a descriptor, None if one does."""
+    """Lock a journal or ``run.json`` that nobody holds; return a descriptor, None if one does."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for _ in range(50):  # one who asks whether it is locked holds it for a moment

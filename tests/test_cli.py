@@ -101,6 +101,14 @@ def test_run_with_an_output_path_writes_results_json_and_names_it(cli, adder, ou
     assert json.loads((out / "run.json").read_text())["state"] == "complete"
 
 
+def test_what_the_system_refuses_is_told_in_one_line(cli, adder, tmp_path):
+    (tmp_path / "run.json").mkdir()  # so that it cannot be written, by root neither
+    done = cli("run", adder, "apply", PAYLOAD, "--output-path", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: [Errno ")
+    assert b"run.json" in done.stderr
+
+
 def test_run_says_what_it_read_into_memory_without_showing_its_code(tmp_path):
     folder = component(tmp_path / "worker", WORK)
     done = in_a_process("run", folder, "apply", '{"inputs": {"do": "write", "size": 10}}')

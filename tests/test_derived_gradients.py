@@ -17,6 +17,7 @@ from binref_sci.runtime import (
     Array,
     Differentiable,
     Float64,
+    blocks,
     experimental,
     finite_difference_jacobian,
     finite_difference_jvp,
@@ -412,53 +413,22 @@ def test_the_peers_names_are_there():
         assert callable(getattr(experimental, name))
 
 
-# ------------------------------------------------------------------- bars
+# ------------------------------------------------------------------- pieces
 
 
-def sleepy(seconds, row):
-    """A product that takes a while and costs no processor."""
+@pytest.mark.parametrize("short", [0, 10**9])
+@pytest.mark.parametrize("memory", [1, 3000, 9000, 10**6])
+def test_columns_find_their_places_whatever_is_written_at_a_time(
+    tmp_path, monkeypatch, short, memory
+):
+    """Pieces of rows at their places, or whole rows filled in."""
+    monkeypatch.setattr(blocks, "_SHORT_ROW", short)
+    monkeypatch.setattr(blocks, "_TURNED", 700)
+    matrix = np.random.default_rng(5).normal(size=(61, 17))
 
-    def product(**_):
-        time.sleep(seconds)
-        return row
+    def product(**asked):
+        return {"y": matrix @ asked["tangent_vector"]["x"]}
 
-    return product
-
-
-@pytest.mark.long
-def test_streaming_costs_little_beside_the_products(tmp_path):
-    """At most 1.1 (rows) and 1.2 (columns) times the calls and writing the bytes once."""
-    n, m, each = 50_000, 400, 0.005
-    wide = Inputs(x=np.ones(n))
-    tall = Inputs(x=np.ones(m))
-
-    def raw(count, array):
-        start = time.perf_counter()
-        with open(tmp_path / "raw", "wb") as file:
-            for _ in range(count):
-                time.sleep(each)
-                file.write(array.data)
-        return time.perf_counter() - start
-
-    def timed(make):
-        start = time.perf_counter()
-        make()
-        return time.perf_counter() - start
-
-    row = np.ones(n)
-    shape = {"y": {"shape": (m,), "dtype": "float64"}}
-    rows = min(
-        timed(lambda: jacobian_from_vjp(
-            sleepy(each, {"x": row}), lambda _: shape, wide, {"x"}, {"y"}, output_path=tmp_path
-        )) / raw(m, row)
-        for _ in range(3)
-    )  # fmt: skip
-    columns = min(
-        timed(lambda: jacobian_from_jvp(
-            sleepy(each, {"y": row}), tall, {"x"}, {"y"}, memory=2**26, output_path=tmp_path
-        )) / raw(m, row)
-        for _ in range(3)
-    )  # fmt: skip
-    print(f"rows {rows:.3f}, columns {columns:.3f} times calls and writing")
-    assert rows <= 1.1
-    assert columns <= 1.2
+    inputs = Inputs(x=np.ones(17))
+    made = jacobian_from_jvp(product, inputs, {"x"}, {"y"}, memory=memory, output_path=tmp_path)
+    np.testing.assert_array_equal(made["y"]["x"].load(), matrix)

@@ -38,6 +38,7 @@ from binref_sci.folding import Odd, fold_json
 from binref_sci.journal import SUFFIX
 from binref_sci.labels import Labels
 from binref_sci.wire import array_pieces, ref_to_json
+from tests.kit import started
 
 
 def stream(folder, count=5, name="heat", shape=(3, 4), times=True, **kwargs):
@@ -547,12 +548,37 @@ def test_an_interrupted_run_opens_with_what_is_complete(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "state"), [("running", "writing"), ("failed", "interrupted"), ("complete", "complete")]
+    ("said", "state"),
+    [("running", "interrupted"), ("failed", "interrupted"), ("complete", "complete")],
 )
 def test_run_json_tells_the_state_where_journals_are_done(tmp_path, said, state):
     stream(tmp_path, run_id="r1")
     say(tmp_path, state=said)
     assert open_dataset(tmp_path).encoding["binref_state"] == state
+
+
+def test_a_call_that_is_killed_is_interrupted_though_its_writers_had_closed(tmp_path):
+    code = """
+        import os, sys, time
+        from binref_sci.runtime.run import RunDirectory
+        from binref_sci.writer import BinrefWriter
+        run = RunDirectory(sys.argv[1])
+        run.begin({})
+        with BinrefWriter("heat", output_path=run.path) as writer:
+            writer.write([1.0])
+        if os.fork() == 0:  # which outlives its parent, and holds nothing
+            os.closerange(0, 3)
+            time.sleep(10)
+            os._exit(0)
+        print("closed", flush=True)
+        time.sleep(60)
+    """
+    with started(code, tmp_path) as process:
+        assert process.stdout.readline() == b"closed\n"
+        assert open_dataset(tmp_path).encoding["binref_state"] == "writing"
+        process.kill()
+        process.wait()
+        assert open_dataset(tmp_path).encoding["binref_state"] == "interrupted"
 
 
 # --- blocks

@@ -14,6 +14,7 @@ import pytest
 import binref_sci
 from binref_sci import BinrefArray, Tesseract, Trajectory
 from binref_sci.errors import ComponentError
+from binref_sci.journal import hold
 from tests.serving import COMMAND, serving
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -212,7 +213,9 @@ def test_a_compiled_program_can_be_watched_within_its_call(tmp_path):
     (run / "results.json").unlink()  # as long as the call runs there is none
     told = orjson.loads((run / "run.json").read_bytes())
     (run / "run.json").write_bytes(orjson.dumps(told | {"state": "running", "ended": None}))
+    lock = hold(run / "run.json")
     ds = binref_sci.open_dataset(run)
+    os.close(lock)
     assert ds.encoding["binref_state"] == "writing"
     np.testing.assert_allclose(ds.height, waves(12, 3, 0.5), atol=1e-14)
 

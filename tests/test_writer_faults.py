@@ -547,7 +547,7 @@ INTERRUPT = """
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.parametrize(
     ("max_file_size", "steps"),
-    [(10**9, 2000), (1000, 2000), pytest.param(1000, 40_000, marks=pytest.mark.long)],
+    [(10**9, 600), (1000, 600), pytest.param(1000, 6000, marks=pytest.mark.long)],
 )
 def test_ctrl_c_at_any_instant_raises_and_shifts_nothing(
     tmp_path, compression, max_file_size, steps

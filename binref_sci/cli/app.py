@@ -3,8 +3,8 @@
 A command is a module with a function ``register(app)``; a new one is added to
 `_COMMANDS`. It is imported when it is asked for: a server is not to carry what one that
 draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the errors of
-`binref_sci.errors`; here they become exit codes: 1 where the component failed, 2 where the
-caller was mistaken, 130 on Ctrl-C.
+`binref_sci.errors`; here they become exit codes: 1 where the component or the system failed,
+2 where the caller was mistaken, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -107,4 +107,7 @@ def main() -> None:
         sys.exit(EXIT_CALLER)
     except BrokenPipeError:
         # The reader of our output has left (`| head`): nothing to say, nobody to say it to.
+        sys.exit(EXIT_COMPONENT)
+    except OSError as error:  # a full disk, a folder that may not be written
+        terminal.complain(str(error))
         sys.exit(EXIT_COMPONENT)

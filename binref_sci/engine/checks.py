@@ -24,7 +24,15 @@ from binref_sci.engine.source import (
     run_directory,
 )
 from binref_sci.errors import BinrefError, FormatError, JournalError, TruncatedBufferError
-from binref_sci.journal import RECORD_BYTES, RUN_FILE, SUFFIX, Journal, read_journal, read_records
+from binref_sci.journal import (
+    RECORD_BYTES,
+    RUN_FILE,
+    SUFFIX,
+    Journal,
+    locked,
+    read_journal,
+    read_records,
+)
 from binref_sci.plan import Segment
 from binref_sci.storage import status_of, truncated
 from binref_sci.trajectory import Trajectory
@@ -272,7 +280,8 @@ class _Check:
         elif said.get("state") == "failed":
             self._note(f"the call failed: {said.get('error', 'no reason given')}")
         elif said.get("state") == "running":
-            self._note(f"{RUN_FILE} says that the call is still running")
+            ended = "" if locked(path) else ", but its process has ended"
+            self._note(f"{RUN_FILE} says that the call is still running{ended}")
 
     def _orphans(self, folder: Path) -> None:
         """Note files that nothing refers to."""

@@ -110,7 +110,7 @@ def variables(
     heads = journals.heads(place)
     members = journals.newest_run(heads, place)
     newest = [journals.read(head) for head in members]
-    state = journals.state_of(newest, place.run)
+    state = journals.state_of(newest, place)
     made: list[Made] = []
     attrs: dict[str, Any] = {}
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])

@@ -152,12 +152,14 @@ def _suffixed(name: str, identity: str, taken: Mapping[str, Any]) -> str:
 RunState = Literal["writing", "complete", "interrupted"]
 
 
-def state_of(journals: Iterable[Journal], run: Mapping[str, Any]) -> RunState:
-    """Return the state of a run: what its journals say, then ``run.json``."""
+def state_of(journals: Iterable[Journal], place: Source) -> RunState:
+    """Return the state of a run: what its journals say, then ``run.json`` and who holds it."""
     states: set[State] = {journal.state for journal in journals}
+    said = place.run.get("state")
     if "writing" in states:
         return "writing"
-    said = run.get("state")
     if "interrupted" in states or said == "failed":
         return "interrupted"
-    return "writing" if said == "running" else "complete"
+    if said != "running":
+        return "complete"
+    return "writing" if place.call_lives else "interrupted"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from binref_sci.errors import BufferNotFoundError, FormatError
-from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX
+from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX, locked
 
 RESULTS_FILE: Final = "results.json"
 
@@ -48,6 +48,11 @@ class Source:
     def started_ns(self) -> int:
         """When the call of ``run.json`` began; 0 if that is not known."""
         return _started_ns(self.run)
+
+    @property
+    def call_lives(self) -> bool:
+        """Whether a process holds ``run.json``: it says "running" for ever if one is killed."""
+        return locked(Path(self.directory, RUN_FILE))
 
 
 def find(source: str | os.PathLike[str]) -> Source:

@@ -20,13 +20,14 @@ from binref_sci.call import output_path as running_output_path
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
 from binref_sci.reference import ArrayRef
-from binref_sci.storage import create_buffer, write_at
+from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
 
 PANEL_BYTES: Final = 256 * 1024 * 1024
 """Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
 columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
+_SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call
 
 
 class Block:
@@ -94,6 +95,9 @@ class Block:
         if not self._end:
             self._end = self.rows * self.columns * itemsize
             os.ftruncate(self._fd, self._end)  # a gap costs nothing until it is written
+        if count < self.columns and self.columns * itemsize <= _SHORT_ROW:
+            self._fill_in(first, panel)
+            return
         step = max(1, _TURNED // max(1, count * itemsize))
         for start in range(0, self.rows, step):
             turned = np.ascontiguousarray(panel[:, start : start + step].T)
@@ -104,6 +108,19 @@ class Block:
             for row in turned:
                 write_at(self._fd, row, place)
                 place += self.columns * itemsize
+
+    def _fill_in(self, first: int, panel: NDArray[Any]) -> None:
+        """Write columns of short rows: whole rows are read, filled in and written back."""
+        row_bytes = self.columns * self.dtype.itemsize
+        step = max(1, _TURNED // row_bytes)
+        whole = np.zeros((min(step, self.rows), self.columns), self.dtype)
+        buffer = OpenBuffer(self._fd, self._end, self._name)
+        for start in range(0, self.rows, step):
+            rows = whole[: min(step, self.rows - start)]
+            if first:
+                read_into(buffer, start * row_bytes, rows)
+            rows[:, first : first + len(panel)] = panel[:, start : start + len(rows)].T
+            write_at(self._fd, rows, start * row_bytes)
 
     def fitted(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return a row or column as it is stored.

@@ -20,6 +20,7 @@ import orjson
 
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
+from binref_sci.journal import hold
 from binref_sci.storage import write_atomically
 
 FORMAT: Final = 1
@@ -91,6 +92,7 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self.call = Call(self.path, self.output_path, self.run_id, time.time_ns())
         self._facts: dict[str, Any] = {}
+        self._lock: int | None = None
 
     @classmethod
     def new(cls, output_path: str | os.PathLike[str], run_id: str | None = None) -> RunDirectory:
@@ -132,6 +134,9 @@ class RunDirectory:
             "ended": None,
         }
         self._write("running")
+        self._lock = hold(self.path / RUN_FILE)  # a reader sees whether this process still lives
+        if self._lock is not None:
+            _locks.add(self._lock)
 
     def _aside(self) -> Path:
         try:
@@ -146,7 +151,10 @@ class RunDirectory:
     def end(self, state: str, facts: Mapping[str, Any] | None = None) -> None:
         """Say how the call ended: ``"complete"`` or ``"failed"``."""
         self._facts |= {"ended": _now(time.time_ns()), **(facts or {})}
-        self._write(state)
+        try:
+            self._write(state)
+        finally:
+            _let_go(self._lock)
 
     def write_results(self, pieces: Iterable[bytes | memoryview]) -> None:
         """Write ``results.json``; a reader sees it whole or not at all."""
@@ -155,6 +163,23 @@ class RunDirectory:
     def _write(self, state: str) -> None:
         text = orjson.dumps(self._facts | {"state": state}, option=orjson.OPT_INDENT_2)
         write_atomically(self.path / RUN_FILE, iter([text]))
+
+
+_locks: set[int] = set()
+
+
+def _let_go(lock: int | None) -> None:
+    if lock in _locks:
+        _locks.remove(lock)
+        os.close(lock)
+
+
+def _let_go_all() -> None:
+    for lock in list(_locks):
+        _let_go(lock)
+
+
+os.register_at_fork(after_in_child=_let_go_all)  # the call is the parent's
 
 
 def close_dead_run(path: Path, error: str) -> None:

@@ -1,0 +1,183 @@
+"""Jacobians: made a product at a time, and used from disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel
+
+from benchmarks.harness import Row, against, interleaved, stopwatch, under
+from benchmarks.memory import PEAK
+from benchmarks.places import folder
+from binref_sci import BinrefArray
+from binref_sci.operators import MatrixOperator
+from binref_sci.runtime import Array, Differentiable, Float64, jacobian_from_jvp, jacobian_from_vjp
+from binref_sci.runtime.component import Component
+from binref_sci.runtime.endpoint import call
+from binref_sci.runtime.run import RunDirectory
+
+COLUMNS = 16384
+ROWS = 32768  # 4 GiB of float64
+MEMMAP_ROWS = 64
+SECONDS = 0.005  # of one product
+PRODUCTS = 400
+LENGTH = 16384
+
+PRODUCT = (
+    PEAK
+    + """
+import sys
+import numpy as np
+from binref_sci import BinrefArray
+from binref_sci.operators import MatrixOperator
+
+name, rows, columns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+array = BinrefArray.from_file(name, (rows, columns), "float64", output_path=".")
+operator = MatrixOperator(array, 1)
+operator @ np.ones(columns)
+operator.rmatvec(np.ones(rows))
+print(peak())
+"""
+)
+
+
+class InputSchema(BaseModel):
+    """Of the component that is differentiated."""
+
+    x: Differentiable[Array[(None,), Float64]]
+
+
+class OutputSchema(BaseModel):
+    """Of the component that is differentiated."""
+
+    y: Differentiable[Array[(None,), Float64]]
+
+
+def rows() -> Iterator[Row]:
+    """Yield rows for products with a Jacobian, for making one, and for returning one."""
+    with folder() as place:
+        array = _matrix(place)
+        yield from _products(place, array)
+    with folder() as place:
+        yield from _making(place)
+    with folder() as place:
+        yield _returning(place)
+
+
+def _matrix(place: Path) -> BinrefArray:
+    block = np.random.default_rng(0).random(2**21)
+    with (place / "matrix.bin").open("wb") as file:
+        for _ in range(ROWS * COLUMNS // block.size):
+            file.write(block.data)
+    return BinrefArray.from_file("matrix.bin", (ROWS, COLUMNS), "float64", output_path=place)
+
+
+def _products(place: Path, array: BinrefArray) -> Iterator[Row]:
+    operator = MatrixOperator(array, 1)
+    x, y = np.ones(COLUMNS), np.ones(ROWS)
+
+    def memmap(vector: np.ndarray, *, adjoint: bool) -> np.ndarray:
+        made = np.zeros(COLUMNS if adjoint else ROWS)
+        matrix = np.memmap(place / "matrix.bin", "float64", "r", shape=(ROWS, COLUMNS))
+        for row in range(0, ROWS, MEMMAP_ROWS):
+            part = slice(row, row + MEMMAP_ROWS)
+            if adjoint:
+                made += matrix[part].T @ vector[part]
+            else:
+                made[part] = matrix[part] @ vector
+        return made
+
+    limit = f"numpy.memmap, {MEMMAP_ROWS} rows at a time"
+    for name, vector, adjoint in (("matvec", x, False), ("rmatvec", y, True)):
+        work = operator.rmatvec if adjoint else operator.matvec
+        best = interleaved(
+            {
+                limit: lambda v=vector, a=adjoint: stopwatch(lambda: memmap(v, adjoint=a)),
+                "binref_sci": lambda w=work, v=vector: stopwatch(lambda: w(v)),
+            }
+        )
+        yield against(
+            f"{name} on a 4 GiB Jacobian, warm", "ms", best, bar=1.5, limit=limit, scale=1e3
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", PRODUCT, "matrix.bin", str(ROWS), str(COLUMNS)],
+        check=True, capture_output=True, text=True, cwd=place,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    yield under("memory of a process that does both", "MB", int(done.stdout) / 1e6, bar=256)
+
+
+def _making(place: Path) -> Iterator[Row]:
+    row = np.ones(LENGTH)
+    shape = {"y": {"shape": (PRODUCTS,), "dtype": "float64"}}
+    wide, tall = InputSchema(x=np.ones(LENGTH)), InputSchema(x=np.ones(PRODUCTS))
+
+    def product(**asked: object) -> dict[str, np.ndarray]:
+        time.sleep(SECONDS)
+        return {"x" if "vjp_inputs" in asked else "y": row}
+
+    def calls() -> None:
+        with (place / "raw").open("wb") as file:
+            for _ in range(PRODUCTS):
+                product()
+                file.write(row.data)
+
+    def by_rows() -> None:
+        jacobian_from_vjp(product, lambda _: shape, wide, ["x"], ["y"], output_path=place)
+
+    def by_columns() -> None:
+        # a sixth of the columns at a time
+        memory = PRODUCTS * LENGTH * 8 // 3
+        jacobian_from_jvp(product, tall, ["x"], ["y"], memory=memory, output_path=place)
+
+    limit = "the calls, and the bytes written once"
+    for what, work, bar in (("vjp", by_rows, 1.1), ("jvp", by_columns, 1.2)):
+        best = interleaved(
+            {
+                limit: lambda: stopwatch(calls),
+                "binref_sci": lambda w=work: stopwatch(w),
+            },
+            rounds=3,
+        )
+        yield against(
+            f"a Jacobian from {PRODUCTS} calls of a {what} that takes 5 ms",
+            "s",
+            best,
+            bar=bar,
+            limit=limit,
+        )
+
+
+def _returning(place: Path) -> Row:
+    module = types.ModuleType("large")
+    module.InputSchema, module.OutputSchema = InputSchema, OutputSchema  # type: ignore[attr-defined]
+    module.apply = lambda inputs: None  # type: ignore[attr-defined]
+    ended = 0.0
+
+    def jacobian(inputs: InputSchema, jac_inputs: set[str], jac_outputs: set[str]) -> object:
+        nonlocal ended
+        name = f"{time.monotonic_ns()}.bin"
+        with (run.path / name).open("wb") as file:
+            file.truncate(2 * 2**30)
+        block = BinrefArray.from_file(name, (2**14, 2**14), "float64")
+        ended = time.perf_counter()
+        return {"y": {"x": block}}
+
+    module.jacobian = jacobian  # type: ignore[attr-defined]
+    component = Component.load(module)
+    best = float("inf")
+    payload = {"inputs": {"x": np.ones(2**14)}, "jac_inputs": ["x"], "jac_outputs": ["y"]}
+    for _ in range(9):
+        run = RunDirectory.new(place)
+        response = call(component, "jacobian", payload, run=run, output_format="json+binref")
+        for _piece in response.pieces:
+            pass
+        best = min(best, time.perf_counter() - ended)
+    return under("response with a 2 GiB block, after it is written", "ms", best * 1e3, bar=1000)
