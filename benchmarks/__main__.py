@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks import client, forwarding, importing, jacobian, memory, opening, writing
+from benchmarks import (
+    client,
+    forwarding,
+    importing,
+    jacobian,
+    memory,
+    opening,
+    reading,
+    saving,
+    writing,
+)
 from benchmarks.harness import HEADINGS, ROUNDS, Row
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
@@ -20,6 +30,8 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "forwarding": forwarding.rows,
     "client": client.rows,
     "opening": opening.rows,
+    "reading": reading.rows,
+    "saving": saving.rows,
     "importing": importing.rows,
     "jacobian": jacobian.rows,
 }

@@ -7,6 +7,7 @@ more than NumPy.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from binref_sci.array import BinrefArray
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
-    from binref_sci.engine import open_dataset, open_references
+    from binref_sci.engine import follow, open_dataset, open_datatree, open_references, to_binref
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -25,9 +26,12 @@ __all__ = [
     "BinrefWriter",
     "Tesseract",
     "Trajectory",
+    "follow",
     "open_dataset",
+    "open_datatree",
     "open_references",
     "output_path",
+    "to_binref",
 ]
 
 _HOME = {
@@ -35,9 +39,12 @@ _HOME = {
     "BinrefWriter": "writer",
     "Tesseract": "client",
     "Trajectory": "trajectory",
+    "follow": "engine",
     "open_dataset": "engine",
+    "open_datatree": "engine",
     "open_references": "engine",
     "output_path": "call",
+    "to_binref": "engine",
 }
 
 
@@ -45,11 +52,17 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home == "engine":
+        import_module(f"{__name__}.xarray")  # what opens has our accessor
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value  # found at once the next time
     return value
 
 
 def __dir__() -> list[str]:
-    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module"}
+    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module", "sys"}
     return sorted(({*globals()} - hidden) | {*__all__})
+
+
+if "xarray" in sys.modules:  # its objects may be there already, and get their accessor now
+    import_module(f"{__name__}.xarray")

@@ -340,7 +340,7 @@ class BinrefArray:
         ----------
         chunks
             As for `dask.array.from_array`; default: whole rows of axis 0 in blocks
-            of about 64 MiB, or everything at once if it is compressed.
+            of about 16 MiB, or everything at once if it is compressed.
         """
         preferred = lazy.preferred_chunks(self.shape, self.dtype)
         if self.compression is not None:

@@ -9,7 +9,9 @@ Each error is also the builtin one a caller would catch::
     ├── TruncatedBufferError    (EOFError)           a buffer shorter than its reference
     ├── CorruptBufferError      (ValueError)         compressed bytes that do not decode
     ├── JournalError            (ValueError)         a journal that contradicts itself
+    ├── RunEndedError           (EOFError)           a run that ended before what was waited for
     ├── WriterError             (ValueError)         a snapshot the writer must refuse
+    ├── DatasetExistsError      (FileExistsError)    something is there that is not to be replaced
     ├── NoOutputPathError       (RuntimeError)       nowhere to write
     ├── FormatError             (ValueError)         an output format that cannot be given
     ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
@@ -65,8 +67,16 @@ class JournalError(BinrefError, ValueError):
     """A journal is malformed, or its lines contradict each other or the files."""
 
 
+class RunEndedError(BinrefError, EOFError):
+    """A run ended, or its writer died, before what was waited for."""
+
+
 class WriterError(BinrefError, ValueError):
     """A writer refuses a snapshot, or can no longer write."""
+
+
+class DatasetExistsError(BinrefError, FileExistsError):
+    """There is something at the path that a dataset is to be saved to."""
 
 
 class NoOutputPathError(BinrefError, RuntimeError):

@@ -97,6 +97,33 @@ class Block:
         return {"start": self.start, "stop": self.stop, "shape": self.shape}
 
 
+Text = Literal["U", "S", "O"]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How snapshots make up a variable that was saved as a whole, not streamed.
+
+    Its first axis is an axis like any other, not one of steps in time.
+
+    Parameters
+    ----------
+    scalar
+        There is one snapshot, and it is the variable: a single number or text.
+    text
+        The last axis holds characters: ``"U"`` Unicode code points, as NumPy has them,
+        ``"O"`` the same, to be given back as Python objects, ``"S"`` bytes.
+    """
+
+    scalar: bool = False
+    text: Text | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the header's ``variable`` entry."""
+        made: dict[str, Any] = {"scalar": True} if self.scalar else {}
+        return made | ({"text": self.text} if self.text else {})
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """First line of a journal; see the module for the keys."""
@@ -111,6 +138,7 @@ class Header:
     time: TimeBuffer | None = None
     block: Block | None = None
     forked_from: str | None = None
+    form: Form | None = None
 
     def to_line(self, directory: str, made_buffers: list[str]) -> bytes:
         """Return the line; long coordinates are written to buffers, named in `made_buffers`."""
@@ -124,7 +152,7 @@ class Header:
             "total": self.total,
             "compression": self.compression,
         }
-        for key, part in (("time", self.time), ("block", self.block)):
+        for key, part in (("time", self.time), ("block", self.block), ("variable", self.form)):
             if part is not None:
                 made[key] = part.to_json()
         if self.forked_from is not None:
@@ -462,7 +490,7 @@ def _header(parsed: Mapping[str, Any], place: Path) -> Header:
     name, total = parsed.get("name"), parsed.get("total")
     if not isinstance(name, str | None):
         raise TypeError(f"name is {name!r}")
-    times, block = parsed.get("time"), parsed.get("block")
+    times, block, form = parsed.get("time"), parsed.get("block"), parsed.get("variable")
     return Header(
         run=str(parsed.get("run", "")),
         id=str(parsed.get("id", place.name.removesuffix(SUFFIX))),
@@ -474,7 +502,15 @@ def _header(parsed: Mapping[str, Any], place: Path) -> Header:
         time=None if times is None else _time_buffer(times),
         block=None if block is None else _block(block),
         forked_from=parsed.get("forked_from"),
+        form=None if form is None else _form(form),
     )
+
+
+def _form(made: Mapping[str, Any]) -> Form:
+    text = made.get("text")
+    if text not in (None, "U", "S", "O"):
+        raise ValueError(f"text is {text!r}")
+    return Form(bool(made.get("scalar", False)), text)
 
 
 def _time_buffer(made: Mapping[str, Any]) -> TimeBuffer:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,14 +21,19 @@ from numpy.typing import NDArray
 from binref_sci.codec import decompress
 from binref_sci.dtypes import nbytes_of
 from binref_sci.errors import CorruptBufferError
-from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
+from binref_sci.frames import FRAMES
+from binref_sci.ranges import read_ranges
+from binref_sci.storage import OpenBuffer, opened_buffer, read_into, require
 
-MERGE_GAP = 16 * 1024
+MERGE_GAP = 8 * 1024
 """Neighbouring ranges closer than this, in bytes, are read as one: on a warm page cache
-copying 16 KiB costs about what another system call does."""
+copying 8 KiB costs about what another system call does."""
 
-MERGE_LIMIT = 64 * 1024 * 1024
-"""Ranges with gaps are merged up to this size, in bytes; bounds the scratch memory."""
+MERGE_LIMIT = 1024 * 1024
+"""Ranges with gaps are merged up to this size, in bytes: as long as the scratch memory
+stays in the processor's cache, what lies between costs least."""
+
+_COLD_SCRATCH = 8 * MERGE_LIMIT  # where the disk is waited for, so that many threads wait
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,13 +113,20 @@ class Stored:
         return int(self.starts[-1])
 
     @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of one snapshot, once decoded."""
+        return nbytes_of(self.inner, self.dtype)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """``(n, *inner)``."""
         return (len(self), *self.inner)
 
     def locate(self, index: int) -> tuple[Segment, int]:
         """Return the segment that holds snapshot `index`, and its place there."""
-        number = int(np.searchsorted(self.starts, index, side="right")) - 1
+        if len(self.segments) == 1:
+            return self.segments[0], index
+        number = int(self.starts.searchsorted(index, side="right")) - 1
         return self.segments[number], index - int(self.starts[number])
 
     def cut(self, start: int, step: int, count: int) -> Stored:
@@ -146,6 +157,32 @@ class Stored:
         """
         return self._read(resolve(key, self.shape), key)
 
+    def read_outer(self, key: tuple[Any, ...]) -> Any:
+        """Return the outer product of one integer, slice or 1-D integer array an axis.
+
+        Raises
+        ------
+        IndexError, TruncatedBufferError, BufferNotFoundError, CorruptBufferError
+            As `read`.
+        """
+        return self._read(resolve_outer(key, self.shape), ...)
+
+    def read_vectorized(self, key: tuple[Any, ...]) -> Any:
+        """Return what `read` does, the common axes of index arrays always first.
+
+        An integer at axis 0 is no index array here: it chooses the snapshot.
+
+        Raises
+        ------
+        IndexError, TruncatedBufferError, BufferNotFoundError, CorruptBufferError
+            As `read`.
+        """
+        if key and isinstance(key[0], int):
+            selection = resolve(key[1:], self.inner).inside(key[0])
+        else:
+            selection = resolve(key, self.shape)
+        return self._read(replace(selection, order=None), ...)
+
     def read_snapshot(self, index: int, key: Any) -> Any:
         """Return the selected elements of one snapshot; `key` indexes ``inner``.
 
@@ -160,7 +197,9 @@ class Stored:
     def _read(self, selection: Selection, key: Any) -> Any:
         made = self._room(selection.read_shape)
         with _Buffers(self.root) as buffers:
-            if selection.points is None:
+            if selection.points is None and self._is_snapshot(selection):
+                self._read_snapshot(buffers, selection.axes[0], made)
+            elif selection.points is None:
                 self._read_outer(buffers, selection.axes, made)
             else:
                 self._read_points(buffers, selection, made)
@@ -170,6 +209,23 @@ class Stored:
             isinstance(key, tuple) and any(part is Ellipsis for part in key)
         ) or key is Ellipsis
         return made if made.ndim or keeps else made[()]
+
+    def _is_snapshot(self, selection: Selection) -> bool:
+        """Tell whether exactly one uncompressed snapshot is asked for, all of it."""
+        return (
+            selection.read_shape == (1, *self.inner)
+            and self.compression is None
+            and all(type(axis) is Grid and axis.step == 1 for axis in selection.axes)
+        )
+
+    def _read_snapshot(self, buffers: _Buffers, at: Grid | _Picks, out: NDArray[Any]) -> None:
+        """Read one snapshot: what a player does for each picture, with nothing to plan."""
+        assert isinstance(at, Grid)  # the caller looked
+        segment, local = self.locate(at.start)
+        offset, _ = segment.place(local)
+        buffer = buffers.open(segment.path)
+        require(buffer, offset, out.nbytes)
+        read_into(buffer, offset, out)
 
     def load(self) -> NDArray[Any]:
         """Return everything, in a new writable array.
@@ -194,6 +250,19 @@ class Stored:
         if len(grids) == len(axes):
             self._read_grid(buffers, grids, out)
             return
+        first = axes[0]
+        if isinstance(first, _Picks) and self.snapshot_bytes > MERGE_GAP:
+            # Snapshots far from each other: another array on disk, of those alone.
+            chosen, order = np.unique(first.positions, return_inverse=True)
+            some = replace(self, segments=tuple(self._chosen(chosen)))
+            rest = [Grid(0, 1, len(chosen)), *axes[1:]]
+            if len(chosen) == len(order) and (np.diff(order) > 0).all():
+                some._read_outer(buffers, rest, out)
+                return
+            scratch = np.empty((len(chosen), *out.shape[1:]), self.dtype)
+            some._read_outer(buffers, rest, scratch)
+            np.take(scratch, order.reshape(-1), axis=0, out=out)
+            return
         pitches = [nbytes_of(self.inner, self.dtype), *_strides(self.inner, self.dtype)]
         runs: list[list[tuple[Grid, Any, Any]]] = [
             [(axis, slice(None), slice(None))]
@@ -207,6 +276,23 @@ class Stored:
             self._read_grid(buffers, grids, scratch)
             taken = scratch[_open_mesh([take for _, take, _ in combination], scratch.shape)]
             out[_open_mesh([target for _, _, target in combination], out.shape)] = taken
+
+    def _chosen(self, positions: NDArray[np.intp]) -> Iterator[Segment]:
+        """Yield the snapshots at ascending positions."""
+        numbers = np.searchsorted(self.starts, positions, side="right") - 1
+        edges = np.flatnonzero(np.diff(numbers)) + 1
+        for mine in np.split(np.arange(len(positions)), edges):
+            if not len(mine):
+                continue
+            segment = self.segments[numbers[mine[0]]]
+            local = positions[mine] - self.starts[numbers[mine[0]]]
+            if segment.offsets is None:
+                yield Segment(
+                    segment.path, 0, len(mine), 0, segment.offset + local * segment.stride
+                )
+            else:
+                sizes = None if segment.sizes is None else segment.sizes[local]
+                yield Segment(segment.path, 0, len(mine), 0, segment.offsets[local], sizes)
 
     def _read_points(self, buffers: _Buffers, selection: Selection, out: NDArray[Any]) -> None:
         """Read paired positions: `out` is ``(points, *grids)``."""
@@ -248,7 +334,14 @@ class Stored:
             by_offset = np.argsort(offsets, kind="stable")
             offsets, mine = offsets[by_offset], mine[by_offset]
             buffer = buffers.open(segment.path)
-            for first, last in _merged(offsets, itemsize):
+            ranges = list(_merged(offsets, itemsize))
+            if len(ranges) == len(offsets):
+                require(buffer, int(offsets[0]), int(offsets[-1]) + itemsize - int(offsets[0]))
+                found = np.empty(len(offsets), self.dtype)
+                read_ranges(buffer, offsets, itemsize, found.view(np.uint8))
+                out[mine] = found
+                continue
+            for first, last in ranges:
                 start, stop = int(offsets[first]), int(offsets[last - 1]) + itemsize
                 require(buffer, start, stop - start)
                 scratch = np.empty(stop - start, np.uint8)
@@ -277,11 +370,11 @@ class Stored:
             target = out[position : position + piece.count]
             buffer = buffers.open(piece.path)
             if piece.offsets is not None:
+                if self.compression is None:
+                    _read_boxes(buffer, piece.offsets + inner_base, counts, steps, target)
+                    continue
                 for index in range(piece.count):
                     offset, size = piece.place(index)
-                    if self.compression is None:
-                        _read_box(buffer, offset + inner_base, counts, steps, target[index, ...])
-                        continue
                     whole = buffers.decoded(buffer, offset, size, nbytes_of(self.inner, self.dtype))
                     target[index] = _strided(whole, self.dtype, inner_base, counts, steps)
                 continue
@@ -316,36 +409,43 @@ class Stored:
 _DENSEST = 256  # bytes that one byte of an lz4 frame can stand for, rounded up
 
 
-class _Buffers(ExitStack):
+class _Buffers:
     """The buffers of one read plan, one descriptor each while neighbours use it."""
 
     def __init__(self, root: str) -> None:
-        super().__init__()
         self._root = root
         self._path: str | None = None
         self._open: OpenBuffer | None = None
-        self._decoded: tuple[str, int, int | None, int] | None = None
-        self._frame = bytearray()
+
+    def __enter__(self) -> _Buffers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.close()
 
     def open(self, path: str) -> OpenBuffer:
         if self._open is None or path != self._path:
-            self.close()  # at most one is open: a thousand buffers need one descriptor
-            self._open = self.enter_context(open_buffer(self._root, path))
+            # At most one is open: a thousand buffers need one descriptor.
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+            self._open = opened_buffer(self._root, path)
             self._path = path
         return self._open
 
     def decoded(self, buffer: OpenBuffer, offset: int, size: int | None, nbytes: int) -> bytearray:
-        """Return what a frame holds; the last one is kept, for the next point in it."""
-        key = (buffer.name, offset, size, nbytes)
-        if key != self._decoded:
-            assert size is not None  # compressed segments carry their sizes
+        """Return what a frame holds, which nobody may change."""
+        assert size is not None  # compressed segments carry their sizes
+        key = (*buffer.identity, offset, size, nbytes)
+        frame = FRAMES.get(key)
+        if frame is None:
             require(buffer, offset, size)
-            frame = np.empty(size, np.uint8)
-            read_into(buffer, offset, frame)
-            where = f"buffer {buffer.name!r} at byte {offset}"
-            self._frame = decompress(frame.data, nbytes, where)
-            self._decoded = key
-        return self._frame
+            encoded = np.empty(size, np.uint8)
+            read_into(buffer, offset, encoded)
+            frame = decompress(encoded.data, nbytes, f"buffer {buffer.name!r} at byte {offset}")
+            FRAMES.put(key, frame)
+        return frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +527,45 @@ def resolve(key: Any, shape: tuple[int, ...]) -> Selection:
     if not arrays:
         return _resolve_basic(parts, shape)
     return _resolve_advanced(parts, shape)
+
+
+def resolve_outer(key: tuple[Any, ...], shape: tuple[int, ...]) -> Selection:
+    """Turn one integer, slice or 1-D array an axis into what to read along each.
+
+    Raises
+    ------
+    IndexError
+        If the key does not fit `shape`.
+    """
+    if len(key) != len(shape):
+        raise IndexError(f"{len(key)} indices for {len(shape)} axes")
+    axes: list[Grid | _Picks] = []
+    final: list[int] = []
+    for axis, (part, length) in enumerate(zip(key, shape, strict=True)):
+        if isinstance(part, np.ndarray) and part.dtype == np.bool_:
+            part = np.flatnonzero(part)
+        if isinstance(part, np.ndarray) and part.ndim:
+            axes.append(_even(_checked_positions(part.astype(np.intp), length, axis)))
+            final.append(part.size)
+            continue
+        grid = _grid(part if isinstance(part, slice) else int(part), length, axis)
+        axes.append(grid)
+        if isinstance(part, slice):
+            final.append(grid.count)
+    read = tuple(a.count if isinstance(a, Grid) else len(a.positions) for a in axes)
+    return Selection(axes, None, read, tuple(final), None)
+
+
+def _even(positions: NDArray[np.intp]) -> Grid | _Picks:
+    """Return evenly spaced positions as a grid."""
+    if len(positions) == 1:
+        return Grid(int(positions[0]), 1, 1)
+    if len(positions):
+        steps = np.diff(positions)
+        step = int(steps[0])
+        if step and (steps == step).all():
+            return Grid(int(positions[0]), step, len(positions))
+    return _Picks(positions)
 
 
 def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -540,7 +679,7 @@ def _resolve_advanced(parts: list[Any], shape: tuple[int, ...]) -> Selection:
         order = (*moved, *range(lead), *range(lead + before, len(final)))
     if len(index_arrays) == 1:
         ((picked, positions),) = index_arrays.items()
-        axes[picked] = _Picks(np.broadcast_to(positions, common).reshape(-1))
+        axes[picked] = _even(np.broadcast_to(positions, common).reshape(-1))
         read = tuple(a.count if isinstance(a, Grid) else len(a.positions) for a in axes)
         return Selection(axes, None, read, final, order, picked)
     points = {
@@ -609,29 +748,101 @@ def _read_box(
     itemsize = out.dtype.itemsize
     last = base + sum((count - 1) * step for count, step in zip(counts, steps, strict=True))
     require(buffer, base, last + itemsize - base)
-    # From the innermost axis outwards: what is near enough becomes one range.
-    extent, packed, split = itemsize, True, len(counts)
-    while split:
-        count, step = counts[split - 1], steps[split - 1]
-        if count > 1:
-            reach = (count - 1) * step + extent
-            touching = packed and step == extent
-            if not touching and (step - extent > MERGE_GAP or reach > MERGE_LIMIT):
-                break
-            extent, packed = reach, touching
-        split -= 1
-    inner_counts, inner_steps = counts[split:], steps[split:]
-    scratch = None if packed else np.empty(extent, np.uint8)
-    for index in np.ndindex(*counts[:split]):
-        offset = base + sum(i * step for i, step in zip(index, steps, strict=False))
-        # The Ellipsis keeps a view where an index covers every axis.
-        target = out[(*index, ...)]
-        if scratch is None and target.flags.c_contiguous:
-            read_into(buffer, offset, target)
-            continue
-        room = np.empty(extent, np.uint8) if scratch is None else scratch
-        read_into(buffer, offset, room)
-        target[...] = _strided(room, out.dtype, 0, inner_counts, inner_steps)
+    run = _Run(counts, steps, out)
+    together = run.together()
+    if together:
+        axis = run.split - 1
+        for first in range(0, counts[axis], together):
+            some = min(together, counts[axis] - first)
+            part = out[(slice(None),) * axis + (slice(first, first + some),)]
+            fewer = [*counts[:axis], some, *counts[axis + 1 :]]
+            _read_box(buffer, base + first * steps[axis], fewer, steps, part)
+        return
+    run.read(buffer, np.array([base], np.int64), out)
+
+
+def _read_boxes(
+    buffer: OpenBuffer,
+    bases: NDArray[np.int64],
+    counts: list[int],
+    steps: list[int],
+    out: NDArray[Any],
+) -> None:
+    """Read a grid of elements at each of `bases`, byte offsets in any order."""
+    reach = sum((count - 1) * step for count, step in zip(counts, steps, strict=True))
+    first, last = int(bases.min()), int(bases.max())
+    require(buffer, first, last + reach + out.dtype.itemsize - first)
+    run = _Run(counts, steps, out[0, ...])
+    if run.together():
+        for number, base in enumerate(bases.tolist()):
+            _read_box(buffer, base, counts, steps, out[number, ...])
+        return
+    run.read(buffer, bases, out)
+
+
+class _Run:
+    """The inner axes of a grid that are read as one range, whole or with small gaps.
+
+    `split` axes are left, each of their places a range of `extent` bytes; it is `packed`
+    if all its bytes are wanted, in the order of the file.
+    """
+
+    def __init__(self, counts: list[int], steps: list[int], out: NDArray[Any]) -> None:
+        self.counts, self.steps = counts, steps
+        self.extent, self.packed, self.split = out.dtype.itemsize, True, len(counts)
+        # From the innermost axis outwards: what is near enough becomes one range.
+        while self.split:
+            axis = self.split - 1
+            count, step = counts[axis], steps[axis]
+            if count > 1:
+                reach = (count - 1) * step + self.extent
+                touching = self.packed and step == self.extent and out.strides[axis] == step
+                if not touching and (step - self.extent > MERGE_GAP or reach > MERGE_LIMIT):
+                    break
+                self.extent, self.packed = reach, touching
+            self.split = axis
+
+    def together(self) -> int:
+        """Return how many places of the next axis are read at once, if not all can be.
+
+        0 where that is not the question: all are, or the gaps are wide.
+        """
+        if not self.split:
+            return 0
+        count, step = self.counts[self.split - 1], self.steps[self.split - 1]
+        wide = step - self.extent > MERGE_GAP
+        some = 0 if wide or (self.packed and step == self.extent) else MERGE_LIMIT // max(step, 1)
+        return some if 1 < some < count else 0
+
+    def read(self, buffer: OpenBuffer, bases: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """Read the grid at each of `bases`; `out` has an axis for them if there are many."""
+        outer, inner = self.counts[: self.split], self.counts[self.split :]
+        offsets = bases
+        for count, step in zip(outer, self.steps, strict=False):
+            offsets = np.add.outer(offsets, np.arange(count) * step)
+        shape = offsets.shape if out.ndim > len(self.counts) else offsets.shape[1:]
+        offsets = offsets.reshape(-1)
+        if self.packed and out.flags.c_contiguous:
+            read_ranges(buffer, offsets, self.extent, out.reshape(-1).view(np.uint8))
+            return
+        batch = max(MERGE_LIMIT // self.extent, 1)
+        room = np.empty(min(batch, len(offsets)) * self.extent, np.uint8)
+        first = 0
+        while first < len(offsets):
+            some = offsets[first : first + batch]
+            waited = read_ranges(buffer, some, self.extent, room[: len(some) * self.extent])
+            steps = [self.extent, *self.steps[self.split :]]
+            taken = _strided(room, out.dtype, 0, [len(some), *inner], steps)
+            if not shape:
+                out[...] = taken[0]
+            elif len(shape) == 1:
+                out[first : first + len(some)] = taken
+            else:
+                out[np.unravel_index(np.arange(first, first + len(some)), shape)] = taken
+            first += len(some)
+            if waited and batch * self.extent < _COLD_SCRATCH:
+                batch = max(_COLD_SCRATCH // self.extent, 1)
+                room = np.empty(min(batch, len(offsets)) * self.extent, np.uint8)
 
 
 def _strided(

@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import posixpath
 import stat
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
@@ -39,6 +41,17 @@ class OpenBuffer(NamedTuple):
     fd: int
     size: int
     name: str
+    identity: Identity
+
+    @classmethod
+    def of(cls, fd: int, name: str) -> OpenBuffer:
+        """Return the buffer that is open as `fd`."""
+        status = os.fstat(fd)
+        return cls(fd, status.st_size, name, _identity(status))
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
 
 
 def confine(root: str | os.PathLike[str], relative: str) -> str:
@@ -90,25 +103,53 @@ def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuf
 
     Raises
     ------
+    BufferNotFoundError, InvalidReferenceError
+        As `opened_buffer`.
+    """
+    buffer = opened_buffer(root, relative)
+    try:
+        yield buffer
+    finally:
+        buffer.close()
+
+
+def opened_buffer(root: str | os.PathLike[str], relative: str) -> OpenBuffer:
+    """Return a buffer, open for reading; the caller closes it.
+
+    Raises
+    ------
     BufferNotFoundError
         If there is no such file, or it is not a regular one.
     InvalidReferenceError
         If the path leads outside `root`.
     """
-    real = confine(root, relative)
+    known = _inside.get((os.fspath(root), relative))
+    if known is not None:
+        path, inode, device, mode = known
+        try:
+            fd = os.open(path, _READING)
+        except OSError:
+            fd = -1
+        if fd >= 0:
+            status = os.fstat(fd)
+            if status.st_ino == inode and status.st_dev == device and status.st_mode == mode:
+                return OpenBuffer(fd, status.st_size, path, _identity(status))
+            os.close(fd)  # another file than the one that was found inside its root
+    path = confine(root, relative)
     try:
-        # O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link
-        # that has come since the path was confined leads who knows where.
-        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        fd = os.open(path, _READING)
     except OSError as error:
         raise _missing(root, relative, error) from error
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
-        yield OpenBuffer(fd, status.st_size, real)
-    finally:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
+        raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
+    return OpenBuffer(fd, status.st_size, path, _identity(status))
+
+
+# O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link that has
+# come since the path was confined leads who knows where.
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
@@ -186,7 +227,10 @@ def identity(root: str | os.PathLike[str], relative: str) -> Identity:
     BufferNotFoundError, InvalidReferenceError
         As `status_of`.
     """
-    status = status_of(root, relative)
+    return _identity(status_of(root, relative))
+
+
+def _identity(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -311,3 +355,22 @@ def write_atomically(
         raise
     if sync:
         sync_directory(path.parent)
+
+
+def map_buffer(
+    root: str | os.PathLike[str], relative: str, offset: int, nbytes: int
+) -> NDArray[np.uint8]:
+    """Map bytes of a buffer into memory, privately: writing to them changes no file.
+
+    Raises
+    ------
+    BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+        As for reading.
+    """
+    with open_buffer(root, relative) as buffer:
+        require(buffer, offset, nbytes)
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(
+            buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start
+        )
+    return np.frombuffer(mapped, np.uint8, nbytes, offset - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import os
@@ -158,6 +159,11 @@ class Trajectory:
         return self.stored.segments
 
     @property
+    def stored_times(self) -> Stored | None:
+        """Where the times lie, one after another; None if none were given."""
+        return self._times
+
+    @property
     def times(self) -> NDArray[Any] | None:
         """Time of each snapshot, shape ``(n,)``, read now; None if none were given.
 
@@ -251,7 +257,7 @@ class Trajectory:
         ----------
         chunks
             As for `dask.array.from_array`; default: whole snapshots in blocks of
-            about 64 MiB, none across two buffers.
+            about 16 MiB, none across two buffers.
         """
         runs = tuple(
             sum(segment.count for segment in group)
@@ -288,26 +294,25 @@ class Trajectory:
 
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
-        columns = [
-            (
-                segment.path,
-                segment.offset,
-                segment.count,
-                segment.stride,
-                None if segment.offsets is None else segment.offsets.tobytes(),
-            )
-            for segment in stored.segments
-        ]
-        paths = dict.fromkeys(segment.path for segment in stored.segments)
-        files = [tuple(identity(stored.root, path)) for path in paths]
+        digest = hashlib.blake2b(digest_size=16)
+        files: dict[str, tuple[int, ...]] = {}
+        for segment in stored.segments:
+            path = segment.path
+            if path not in files:
+                files[path] = tuple(identity(stored.root, path))
+            place = (path, segment.offset, segment.count, segment.stride)
+            digest.update(repr(place).encode())
+            if segment.offsets is not None:
+                digest.update(segment.offsets.tobytes())
+        digest.update(repr(files).encode())
+        # One text, not a list a segment: dask would look at each of their items.
         return (
             "Trajectory",
             stored.root,
             stored.inner,
             stored.dtype.name,
             stored.compression,
-            columns,
-            files,
+            digest.hexdigest(),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -18,7 +18,9 @@ from hypothesis import settings
 FULL = os.environ.get("BINREF_SCI_FULL", "") not in {"", "0"}
 
 # Node id (a pattern) -> why this test may be skipped even in a full run.
-ALLOWED_SKIPS: dict[str, str] = {}
+ALLOWED_SKIPS: dict[str, str] = {
+    "tests/test_xarray_contract.py::*": "xarray's own tests of netCDF, cftime and iris",
+}
 
 # No deadlines: on a busy machine they fail tests that are right. pytest-timeout catches hangs.
 settings.register_profile("default", deadline=None, max_examples=50)
@@ -118,4 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*programs): skipped where a program is missing, failed in a full run"
     )
+    # Those that xarray's own tests carry, which tests/test_xarray_contract.py runs.
+    for mark in ("asyncio", "flaky", "network", "skip_with_dask_array", "skip_if_param"):
+        config.addinivalue_line("markers", f"{mark}: of xarray's tests")
     config.pluginmanager.register(Policy(config), "binref-sci-policy")

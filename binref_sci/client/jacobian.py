@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
 from binref_sci.client.result import Result
-from binref_sci.engine.dataset import dataset_of
+from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
 from binref_sci.operators import MatrixOperator
 from binref_sci.runtime import paths

@@ -12,7 +12,7 @@ import xarray as xr
 
 from binref_sci.array import BinrefArray
 from binref_sci.client.replies import field_path
-from binref_sci.engine.dataset import dataset_of
+from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
 from binref_sci.trajectory import Trajectory
 

@@ -14,7 +14,9 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
+from binref_sci.engine.indexing import LazyData
 from binref_sci.engine.source import find
+from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made, preferred_chunks
 from binref_sci.journal import Journal
 from binref_sci.trajectory import Trajectory
@@ -170,7 +172,7 @@ def _variable(made: Made) -> VariableFacts:
     )
 
 
-def _largest(data: Trajectory | BinrefArray | BlockArray) -> tuple[int, ...]:
+def _largest(data: LazyData) -> tuple[int, ...]:
     return tuple(max(lengths) for lengths in preferred_chunks(data))
 
 
@@ -179,6 +181,8 @@ def _buffers(data: Data) -> set[str]:
         return {segment.path for segment in data.segments}
     if isinstance(data, BlockArray):
         return set().union(*(_buffers(part) for part in data.parts))
+    if isinstance(data, TextArray):
+        return _buffers(data.codes)
     return {data.path} if isinstance(data, BinrefArray) else set()
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError
 from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX, locked
 
@@ -125,7 +126,8 @@ def is_run_directory(path: Path) -> bool:
 
 def _runs_in(path: Path) -> Iterator[Path]:
     for entry in path.iterdir():
-        if entry.is_dir() and is_run_directory(entry):
+        # One that begins with a dot is still being written.
+        if entry.is_dir() and not entry.name.startswith(".") and is_run_directory(entry):
             yield entry
 
 
@@ -138,13 +140,16 @@ def _age(path: Path) -> tuple[int, str]:
 
 def run_directory(path: Path) -> Source:
     """Return what lies in a run directory."""
-    results = path / RESULTS_FILE
+    results, run = path / RESULTS_FILE, _run(path)
+    manifest = manifest_of(run, os.fspath(path))
     return Source(
         os.fspath(path),
         os.fspath(path),
         results if results.is_file() else None,
-        tuple(sorted(path.glob(f"*{SUFFIX}"))),
-        _run(path),
+        tuple(sorted(path.glob(f"*{SUFFIX}")))
+        if manifest is None
+        else tuple(sorted(path / name for name in manifest.journals)),
+        run,
     )
 
 

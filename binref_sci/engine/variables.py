@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
+from dask.base import tokenize
 from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
@@ -19,6 +20,8 @@ from xarray.core import indexing
 from binref_sci import lazy
 from binref_sci.array import BinrefArray
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.indexing import LazyData, Readable, read_basic, read_outer, read_vectorized
+from binref_sci.engine.mapping import mapped
 from binref_sci.errors import (
     BinrefError,
     BufferNotFoundError,
@@ -30,7 +33,7 @@ from binref_sci.labels import Labels
 from binref_sci.trajectory import Trajectory
 
 Coordinate = tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]
-Data = Trajectory | BinrefArray | BlockArray | NDArray[Any]
+Data = LazyData | NDArray[Any]
 
 _STORAGE_ERRORS = (
     BufferNotFoundError,
@@ -40,7 +43,7 @@ _STORAGE_ERRORS = (
 )
 
 _MANY_CHUNKS = 2**20
-"""More chunks than this are not listed: 64 TiB, at 64 MiB each."""
+"""More chunks than this are not listed: 16 TiB, at 16 MiB each."""
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Made:
         Along these dimensions.
     attrs
         Attributes.
+    group
+        Path of the nested result it is part of; its own name is the last part of `name`.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Made:
     dims: tuple[str, ...]
     coords: dict[str, Coordinate] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
+    group: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,22 +137,37 @@ def _complain(what: str) -> None:
 
 
 class NamedArray:
-    """A lazy array that knows which variable it is, so that a failed read can tell."""
+    """A lazy array that knows which variable it is, so that a failed read can tell.
 
-    def __init__(self, name: str, array: Trajectory | BinrefArray | BlockArray) -> None:
+    Looks at each buffer's status when it is made: its token is that of this moment.
+    """
+
+    def __init__(self, name: str, array: Readable) -> None:
         self._name = name
         self._array = array
         self.shape: tuple[int, ...] = array.shape
         self.dtype: np.dtype[Any] = array.dtype
+        self.token: str = tokenize(name, array)
 
     def __getitem__(self, key: Any) -> Any:
+        return self._checked(read_basic, key if isinstance(key, tuple) else (key,))
+
+    def outer(self, key: tuple[Any, ...]) -> Any:
+        """Read the outer product of one integer, slice or 1-D array an axis."""
+        return self._checked(read_outer, key)
+
+    def vectorized(self, key: tuple[Any, ...]) -> Any:
+        """Read paired positions; their axes come first."""
+        return self._checked(read_vectorized, key)
+
+    def _checked(self, read: Callable[[Any, tuple[Any, ...]], Any], key: tuple[Any, ...]) -> Any:
         try:
-            return self._array[key if isinstance(key, tuple) else (key,)]
+            return read(self._array, key)
         except _STORAGE_ERRORS as error:
             raise with_name(self._name, error) from error
 
     def __dask_tokenize__(self) -> Any:
-        return "variable", self._name, self._array.__dask_tokenize__()
+        return self.token
 
 
 def with_name(name: str, error: BinrefError) -> BinrefError:
@@ -154,15 +175,15 @@ def with_name(name: str, error: BinrefError) -> BinrefError:
     return type(error)(f"variable {name!r}: {error}")
 
 
-def to_variable(made: Made, chunks: Any) -> xr.Variable:
+def to_variable(made: Made, *, mmap: bool = False) -> xr.Variable:
     """Return a lazy xarray variable; looks at each buffer's status once, reads nothing.
 
     Parameters
     ----------
     made
         The variable; its dims are final.
-    chunks
-        As for `open_dataset`.
+    mmap
+        Map finished, uncompressed buffers into memory.
 
     Raises
     ------
@@ -172,33 +193,40 @@ def to_variable(made: Made, chunks: Any) -> xr.Variable:
     data = made.data
     if isinstance(data, np.ndarray):
         return xr.Variable(made.dims, data, made.attrs)
-    array = NamedArray(made.name, data)
-    preferred = preferred_chunks(data)
-    encoding = {
-        "preferred_chunks": {
-            dim: lengths[0]
-            if len(set(lengths[:-1])) <= 1 and lengths[-1] <= lengths[0]
-            else lengths
-            for dim, lengths in zip(made.dims, preferred, strict=True)
-        },
-        "dtype": data.dtype,
-    }
+    encoding = {"preferred_chunks": _by_dim(made), "dtype": data.dtype}
     try:
-        if chunks is None:
-            array.__dask_tokenize__()  # looks whether the buffers are there
-            lazily: Any = indexing.LazilyIndexedArray(_Backend(array))
-            return xr.Variable(made.dims, indexing.CopyOnWriteArray(lazily), made.attrs, encoding)
-        if isinstance(chunks, Mapping) and chunks:
-            chunks = tuple(
-                chunks.get(dim, lengths) for dim, lengths in zip(made.dims, preferred, strict=True)
-            )
-        lazy_data: da.Array = lazy.to_dask(array, chunks, preferred)
+        array = NamedArray(made.name, mapped(data) if mmap else data)
     except _STORAGE_ERRORS as error:
         raise with_name(made.name, error) from error
-    return xr.Variable(made.dims, lazy_data, made.attrs, encoding)
+    lazily = indexing.LazilyIndexedArray(_Backend(array))
+    return xr.Variable(made.dims, lazily, made.attrs, encoding, fastpath=True)
 
 
-def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple[int, ...], ...]:
+def token_of(made: Made) -> Any:
+    """Return what changes when a variable, or how it is decoded, does.
+
+    Raises
+    ------
+    BufferNotFoundError
+        Naming file and variable.
+    """
+    try:
+        return made.name, made.dims, made.attrs, tokenize(made.data)
+    except _STORAGE_ERRORS as error:
+        raise with_name(made.name, error) from error
+
+
+def _by_dim(made: Made) -> dict[str, int | tuple[int, ...]]:
+    """Return the preferred chunks by dimension; one length where all but the last have it."""
+    assert not isinstance(made.data, np.ndarray)  # the caller looked
+    chunks: dict[str, int | tuple[int, ...]] = {}
+    for dim, lengths in zip(made.dims, preferred_chunks(made.data), strict=True):
+        even = len(set(lengths[:-1])) <= 1 and lengths[-1] <= lengths[0]
+        chunks[dim] = lengths[0] if even else lengths
+    return chunks
+
+
+def preferred_chunks(data: LazyData) -> tuple[tuple[int, ...], ...]:
     """Return chunks that follow how the data lies."""
     snapshot = math.prod(data.shape[1:]) * data.dtype.itemsize
     if data.shape and data.shape[0] // max(lazy.CHUNK_BYTES // max(snapshot, 1), 1) > _MANY_CHUNKS:
@@ -216,7 +244,10 @@ def preferred_chunks(data: Trajectory | BinrefArray | BlockArray) -> tuple[tuple
 
 
 class _Backend(BackendArray):
-    """The array as xarray indexes it when there is no dask."""
+    """The array as xarray indexes it: every kind of index is planned, none is cut down.
+
+    xarray's own adapter is not used: it cannot cut an empty slice that goes back.
+    """
 
     def __init__(self, array: NamedArray) -> None:
         self._array = array
@@ -224,14 +255,12 @@ class _Backend(BackendArray):
         self.dtype = array.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER_1VECTOR, self._read
-        )
+        if isinstance(key, indexing.VectorizedIndexer):
+            return np.asarray(self._array.vectorized(key.tuple))
+        if isinstance(key, indexing.OuterIndexer):
+            return np.asarray(self._array.outer(key.tuple))
+        return np.asarray(self._array[key.tuple])
 
-    def _read(self, key: tuple[Any, ...]) -> Any:
-        # An integer beside an index array would count as one for NumPy: read it as a slice.
-        integers = tuple(n for n, part in enumerate(key) if isinstance(part, int | np.integer))
-        spans = tuple(
-            slice(int(part), int(part) + 1) if n in integers else part for n, part in enumerate(key)
-        )
-        return np.asarray(self._array[spans]).squeeze(integers)
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """Read in a thread, for ``Dataset.load_async``."""
+        return await asyncio.to_thread(self.__getitem__, key)

@@ -1,0 +1,155 @@
+"""What a run has written, as other programs want it: references, Zarr, netCDF."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import fsspec.implementations.reference as reference
+import orjson
+import xarray as xr
+from dask.callbacks import Callback
+
+from binref_sci.engine.opening import open_dataset
+from binref_sci.engine.prepared import prepare
+from binref_sci.engine.virtual import references
+from binref_sci.errors import DatasetExistsError, FormatError
+from binref_sci.progress import ProgressBar
+
+_NEEDS: Final = {
+    ".json": (),
+    ".parquet": ("fastparquet",),
+    ".zarr": ("zarr",),
+    ".nc": ("h5netcdf",),
+}
+"""Kinds of target, by suffix, and the packages that each needs."""
+
+
+def export(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    prefix: str | None = None,
+) -> None:
+    """Export a run or a saved dataset; what is exported appears when all of it is there.
+
+    Parameters
+    ----------
+    source
+        As for `open_dataset`.
+    target
+        Its suffix says what is made: ``.json`` and ``.parquet``, references for kerchunk,
+        which copy nothing; ``.zarr``, Zarr of version 3; ``.nc``, netCDF 4.
+    overwrite
+        Replace what is there.
+    prefix
+        Of references: where buffers will be found, if not in the folder itself; the URL of
+        the place that it was copied to, up to the last ``/``.
+
+    Raises
+    ------
+    FormatError
+        If the suffix is another one, or the format cannot hold the data.
+    DatasetExistsError
+        If there is something at `target`.
+    """
+    place = Path(target).expanduser().absolute()
+    kind = place.suffix
+    if kind not in _NEEDS:
+        raise FormatError(
+            f"cannot export to {os.fspath(target)!r}: the name must end in {', '.join(_NEEDS)}"
+        )
+    missing = [name for name in _NEEDS[kind] if find_spec(name) is None]
+    if missing:
+        raise FormatError(
+            f"export to {kind} needs {', '.join(missing)}: pip install 'binref-sci[export]'"
+        )
+    if prefix is not None and kind not in (".json", ".parquet"):
+        raise FormatError(f"only references (.json, .parquet) have a prefix, {kind} is a copy")
+    if place.exists() and not overwrite:
+        raise DatasetExistsError(
+            f"{os.fspath(place)!r} exists; overwrite it, or choose another name"
+        )
+    partial = place.with_name(f".{place.stem}.{uuid.uuid4().hex}{kind}")
+    try:
+        if kind in (".json", ".parquet"):
+            _write_references(references(source, prefix=prefix), partial)
+        else:
+            _copy(source, partial, kind)
+        if place.is_dir():
+            shutil.rmtree(place)
+        partial.replace(place)
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _write_references(refs: dict[str, Any], place: Path) -> None:
+    if place.suffix == ".json":
+        place.write_bytes(orjson.dumps(refs))
+        return
+    mapper = reference.LazyReferenceMapper.create(os.fspath(place))
+    for key, value in refs["refs"].items():
+        mapper[key] = value.encode() if isinstance(value, str) else value
+    mapper.flush()
+
+
+def _copy(source: str | os.PathLike[str], place: Path, kind: str) -> None:
+    prepared = prepare(source)
+    if prepared.saved is not None and len(prepared.saved.groups) > 1:
+        raise FormatError(
+            f"{prepared.path!r} holds a tree of {len(prepared.saved.groups)} groups; open it with "
+            "binref_sci.open_datatree and save that with its to_zarr or to_netcdf"
+        )
+    ds = _even(open_dataset(source))
+    if kind == ".zarr":
+        delayed = ds.to_zarr(place, zarr_format=3, consolidated=False, compute=False)
+    else:
+        odd = [str(name) for name, one in ds.variables.items() if one.dtype.kind == "c"]
+        if odd:
+            raise FormatError(f"netCDF has no complex numbers, but variables {odd} have; try .zarr")
+        delayed = ds.to_netcdf(place, engine="h5netcdf", compute=False)
+    with _Shown(f"export {place.suffix.lstrip('.')}"):
+        delayed.compute()
+
+
+def _even(ds: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset whose dask chunks are equal along each dimension, as Zarr needs them."""
+    made = ds.copy(deep=False)
+    for name, one in ds.variables.items():
+        made[name].encoding = {
+            key: value for key, value in one.encoding.items() if key != "preferred_chunks"
+        }
+        if one.chunks is not None:
+            made[name] = made[name].chunk(
+                {dim: max(lengths) or 1 for dim, lengths in zip(one.dims, one.chunks, strict=True)}
+            )
+    return made
+
+
+class _Shown(Callback):
+    """Draws the progress of dask tasks, on a terminal and in a notebook."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # dask's is not
+        self._label = label
+        self._bar: ProgressBar | None = None
+
+    def _start_state(self, _dsk: Any, state: Any) -> None:
+        total = sum(len(state[key]) for key in ("ready", "waiting", "running", "finished"))
+        self._bar = ProgressBar(self._label, total)
+
+    def _posttask(self, _key: Any, _value: Any, _dsk: Any, state: Any, _worker: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(len(state["finished"]))
+
+    def _finish(self, _dsk: Any, state: Any, _failed: Any) -> None:
+        if self._bar is not None:
+            self._bar.close(len(state["finished"]))

@@ -1,0 +1,218 @@
+"""`follow`: a run that is still going."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import xarray as xr
+
+from binref_sci.engine import journals
+from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.opening import opened
+from binref_sci.engine.prepared import Prepared, prepare
+from binref_sci.engine.source import find
+from binref_sci.engine.variables import Made
+from binref_sci.errors import RunEndedError
+from binref_sci.journal import SUFFIX
+from binref_sci.trajectory import Trajectory
+
+_POLL = 0.05  # seconds; a look costs a few stats and the reading of small files
+
+
+class Follower:
+    """A run that is still going; made by `follow`.
+
+    It holds no Dataset and no open file: each `refresh` gives a new, pinned Dataset, and
+    the ones before stay as they are.
+    """
+
+    def __init__(self, source: str | os.PathLike[str], *, start: int, chunks: Any) -> None:
+        place = find(source)
+        # The run that was the newest when following began, whatever begins beside it.
+        journal = place.results is None and len(place.journals) == 1 and place.path.endswith(SUFFIX)
+        self._source = place.path if journal else place.directory
+        self._directory = place.directory
+        self._next = start
+        self._chunks = chunks
+
+    @property
+    def path(self) -> str:
+        """Folder of the run."""
+        return self._directory
+
+    @property
+    def state(self) -> journals.RunState:
+        """State of the run, looked at now: ``"writing"``, ``"complete"`` or ``"interrupted"``.
+
+        A writer that died, killed or crashed, holds no lock: its run is interrupted.
+        """
+        place = find(self._source)
+        members = journals.newest_run(journals.heads(place), place)
+        return journals.state_of([journals.read(head) for head in members], place)
+
+    def __len__(self) -> int:
+        """Return how many snapshots are complete now."""
+        return _length(self._look())
+
+    def refresh(self) -> xr.Dataset:
+        """Return what is complete now as a new Dataset, pinned as all are."""
+        return self._opened(self._look())
+
+    def wait(self, n: int | None = None, timeout: float | None = None) -> xr.Dataset:
+        """Wait until `n` snapshots are complete, or the run has ended; return the Dataset.
+
+        Parameters
+        ----------
+        n
+            Number of snapshots; default: all that will come.
+        timeout
+            Seconds to wait at most; default: for ever.
+
+        Raises
+        ------
+        TimeoutError
+            After `timeout`; says how many there are.
+        RunEndedError
+            If the run ended, or its writer died, before there were `n` (an EOFError).
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            looked = self._look()
+            there = _length(looked)
+            if (n is not None and there >= n) or (n is None and looked.state != "writing"):
+                return self._opened(looked)
+            if n is not None and looked.state != "writing":
+                raise RunEndedError(
+                    f"the run in {self._directory!r} is {looked.state}: it has {there} complete "
+                    f"snapshots, {n} were waited for"
+                )
+            if until is not None and time.monotonic() >= until:
+                wanted = "its end" if n is None else f"{n} snapshots"
+                raise TimeoutError(
+                    f"the run in {self._directory!r} has {there} complete snapshots after "
+                    f"{timeout:g} s of waiting for {wanted}"
+                )
+            time.sleep(_POLL if until is None else min(_POLL, max(until - time.monotonic(), 0)))
+
+    def __iter__(self) -> Iterator[xr.Dataset]:
+        """Give each new snapshot as a Dataset, once, until the run has ended.
+
+        Waits for the next one. A second iteration goes on where the first stopped.
+        """
+        while True:
+            looked = self._look()
+            there = _length(looked)
+            if self._next < 0:
+                self._next = max(there + self._next, 0)
+            if there > self._next:
+                ds, dim = self._opened(looked), _main(looked).dims[0]
+                while self._next < there:
+                    self._next += 1  # before: what is done with it may raise
+                    yield ds.isel({dim: self._next - 1})
+            elif looked.state != "writing":
+                return
+            else:
+                time.sleep(_POLL)
+
+    def __repr__(self) -> str:
+        return f"Follower({self._directory!r}, {len(self)} snapshots, {self.state})"
+
+    def _look(self) -> Prepared:
+        looked = prepare(self._source)
+        return replace(looked, made=in_step(looked.made)) if looked.state == "writing" else looked
+
+    def _opened(self, looked: Prepared) -> xr.Dataset:
+        return opened(looked, self._chunks)
+
+
+def follow(
+    source: str | os.PathLike[str],
+    *,
+    start: int = 0,
+    chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
+) -> Follower:
+    """Follow a run while its solver writes.
+
+    Parameters
+    ----------
+    source
+        A run directory, an output path (the run that is its newest now) or a journal.
+    start
+        Snapshot that an iteration begins with; -1: the last one that is there.
+    chunks
+        Of the Datasets, as for `open_dataset`.
+
+    Returns
+    -------
+    Follower
+        With ``refresh()``, ``wait(n=, timeout=)``, ``state``, ``len()``, and an iteration
+        over snapshots as they come. Variables that are written in turn, of which one is a
+        step ahead, are shown as far as all are.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError
+        As `open_dataset`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from binref_sci.writer import BinrefWriter
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> writer = BinrefWriter("heat", dims=("time", "x"), output_path=folder.name)
+    >>> first = writer.write([1.0, 2.0], time=0.0)
+    >>> live = follow(folder.name)
+    >>> before = live.refresh()
+    >>> second = writer.write([3.0, 4.0], time=0.5)
+    >>> live.wait(n=2, timeout=10).sizes["time"], before.sizes["time"], live.state
+    (2, 1, 'writing')
+    >>> writer.close()
+    >>> [float(snapshot.heat.sum()) for snapshot in live]
+    [3.0, 7.0]
+    >>> folder.cleanup()
+    """
+    return Follower(source, start=start, chunks=chunks)
+
+
+def in_step(made: list[Made]) -> list[Made]:
+    """Return variables of a run still going; of those written in turn none is a step ahead."""
+    axes: dict[str, int] = {}
+    for one in made:
+        if _is_streamed(one):
+            length = one.shape[0]
+            known = axes.get(one.dims[0], length)
+            if abs(known - length) <= 1:
+                axes[one.dims[0]] = min(known, length)
+    return [
+        _cut(one, axes[one.dims[0]])
+        if isinstance(one.data, Trajectory) and one.shape[0] == axes[one.dims[0]] + 1
+        else one
+        for one in made
+    ]
+
+
+def _is_streamed(one: Made) -> bool:
+    return isinstance(one.data, Trajectory | BlockArray)
+
+
+def _cut(one: Made, count: int) -> Made:
+    coords = {
+        name: (dims, values[:count] if dims[:1] == one.dims[:1] else values, attrs)
+        for name, (dims, values, attrs) in one.coords.items()
+    }
+    assert isinstance(one.data, Trajectory)  # the caller looked
+    return replace(one, data=one.data[:count], coords=coords)
+
+
+def _length(looked: Prepared) -> int:
+    streamed = [one for one in looked.made if _is_streamed(one)]
+    return streamed[0].shape[0] if streamed else 0
+
+
+def _main(looked: Prepared) -> Made:
+    """Return the variable whose axis is followed: the first, which keeps its dimension's name."""
+    return next(one for one in looked.made if _is_streamed(one))

@@ -1,0 +1,186 @@
+"""One simulation that was restarted, as one trajectory: the later run takes over.
+
+From the first time of a later run on, its snapshots count, and those that the run before
+wrote at that time or after are left out. So times that increased go on increasing, and
+none comes twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.variables import Coordinate, Made
+from binref_sci.errors import FormatError
+from binref_sci.plan import Segment, Stored
+from binref_sci.trajectory import Trajectory
+
+
+def joined(runs: Sequence[tuple[str, list[Made]]]) -> list[Made]:
+    """Return the variables of several runs as those of one.
+
+    Parameters
+    ----------
+    runs
+        Path and variables of each, in order of time.
+
+    Raises
+    ------
+    FormatError
+        If a trajectory differs in shape, dtype or dims, or has times in one run alone.
+    """
+    made: dict[str, Made] = {}
+    where: dict[str, str] = {}
+    for path, variables in runs:
+        for one in variables:
+            before = made.get(one.name)
+            if before is None or not _is_streamed(before) or not _is_streamed(one):
+                made[one.name] = one  # of a final state, that of the last run
+            else:
+                made[one.name] = _joined(before, where[one.name], one, path)
+            where[one.name] = path
+    return list(made.values())
+
+
+def _is_streamed(one: Made) -> bool:
+    return isinstance(one.data, Trajectory | BlockArray)
+
+
+def _joined(before: Made, at: str, after: Made, path: str) -> Made:
+    one, other = _kind(before), _kind(after)
+    if one != other:
+        raise FormatError(
+            f"{after.name!r} of {path!r} has (dims, shape of a snapshot, dtype, kind) {other}, "
+            f"that of {at!r} has {one}: they are no parts of one trajectory; open the runs one "
+            "by one"
+        )
+    dim = before.dims[0]
+    times, later = before.coords.get(dim), after.coords.get(dim)
+    kept = before.shape[0]
+    if (times is None) != (later is None) or (times and later and times[2] != later[2]):
+        raise FormatError(
+            f"{after.name!r}: {at!r} has {_told(times)}, {path!r} has {_told(later)}: which "
+            "snapshots overlap cannot be told; open the runs one by one"
+        )
+    if times is not None and later is not None and len(later[1]):
+        kept = _before(after.name, times[1], later[1][0], at)
+    coords: dict[str, Coordinate] = {}
+    for name, (dims, values, attrs) in after.coords.items():
+        earlier = before.coords.get(name)
+        if dims[:1] == (dim,) and earlier is not None and earlier[0] == dims:
+            values = np.concatenate([earlier[1][:kept], values])
+        elif dims[:1] == (dim,):
+            continue  # of a part of the trajectory only
+        coords[name] = (dims, values, attrs)
+    return replace(
+        after, data=_concatenated(after.name, before.data, after.data, kept), coords=coords
+    )
+
+
+def _kind(one: Made) -> tuple[object, ...]:
+    return one.dims, one.shape[1:], one.data.dtype.name, type(one.data).__name__
+
+
+def _told(times: Coordinate | None) -> str:
+    return "no times" if times is None else f"times with attributes {times[2]}"
+
+
+def _before(name: str, times: NDArray[Any], first: Any, at: str) -> int:
+    """Return how many times lie before `first`; they must be the first ones."""
+    early = times < first
+    kept = int(np.count_nonzero(early))
+    if not early[:kept].all():
+        raise FormatError(
+            f"{name!r}: the times in {at!r} do not increase, so it cannot be told which "
+            f"snapshots the run that begins at {first} replaces; open the runs one by one"
+        )
+    return kept
+
+
+def _concatenated(name: str, before: object, after: object, kept: int) -> Trajectory | BlockArray:
+    if isinstance(before, Trajectory) and isinstance(after, Trajectory):
+        return chained([before[:kept], after])
+    assert isinstance(before, BlockArray)  # the caller compared the kinds
+    assert isinstance(after, BlockArray)
+    parts = {str(part.block): part for part in after.parts}
+    if set(parts) != {str(part.block) for part in before.parts}:
+        raise FormatError(
+            f"{name!r}: the runs divide the field into different blocks; open them one by one"
+        )
+    return BlockArray(
+        name, [chained([part[:kept], parts[str(part.block)]]) for part in before.parts]
+    )
+
+
+def chained(parts: Sequence[Trajectory]) -> Trajectory:
+    """Return trajectories of one kind one after another, wherever their buffers lie."""
+    last = parts[-1]
+    roots = [os.path.realpath(part.stored.root) for part in parts]
+    root = os.path.commonpath(roots)
+    segments: list[Segment] = []
+    times: list[Segment] = []
+    for part, place in zip(parts, roots, strict=True):
+        if part.compression != last.compression and len(part):
+            raise FormatError(
+                f"one run in {root!r} has compression {part.compression}, another "
+                f"{last.compression}; open them one by one"
+            )
+        inside = os.path.relpath(place, root)
+        segments += [_moved(segment, inside) for segment in part.segments]
+        if part.stored_times is not None:
+            times += [_moved(segment, inside) for segment in part.stored_times.segments]
+    stored = Stored(root, tuple(segments), last.stored.inner, last.dtype, last.compression)
+    last_times = last.stored_times
+    return Trajectory(
+        stored,
+        name=last.name,
+        labels=last.labels,
+        times=None if last_times is None else Stored(root, tuple(times), (), last_times.dtype),
+        time_attrs=last.time_attrs,
+        block=last.block,
+        owner=tuple(part.owner for part in parts),
+    )
+
+
+def _moved(segment: Segment, folder: str) -> Segment:
+    return replace(segment, path=posixpath.normpath(posixpath.join(folder, segment.path)))
+
+
+def without_replaced(one: Made, starts: Sequence[int]) -> Made:
+    """Return a trajectory that was gone on with from an earlier time, without what that replaces.
+
+    Parameters
+    ----------
+    one
+        As it was written; its times may go back at a start.
+    starts
+        Places where a writer may have begun again.
+    """
+    times = one.coords.get(one.dims[0])
+    if times is None or not isinstance(one.data, Trajectory) or times[1].dtype.kind not in "iuf":
+        return one
+    values = times[1]
+    back = np.flatnonzero(np.diff(values) <= 0) + 1
+    inside = sorted({*back.tolist()} - {*starts})
+    if not len(back) or inside or len(back) == len(values) - 1:
+        return one  # it does not go back, or not for a restart: time may run backwards
+    edges = [0, *back.tolist(), len(values)]
+    kept: list[tuple[int, int]] = []
+    for first, stop in itertools.pairwise(edges):
+        kept = [(a, a + int(np.count_nonzero(values[a:b] < values[first]))) for a, b in kept]
+        kept.append((first, stop))
+    places = np.concatenate([np.arange(a, b) for a, b in kept])
+    coords = {
+        name: (dims, array[places] if dims[:1] == one.dims[:1] else array, attrs)
+        for name, (dims, array, attrs) in one.coords.items()
+    }
+    data = one.data
+    return replace(one, data=chained([data[a:b] for a, b in kept if b > a]), coords=coords)

@@ -1,0 +1,262 @@
+"""A run that has been looked at: its variables, before they are decoded and grouped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import xarray as xr
+from dask.base import tokenize
+
+from binref_sci.engine.assembly import Axes, assembled
+from binref_sci.engine.dataset import variables
+from binref_sci.engine.joining import joined
+from binref_sci.engine.journals import RunState
+from binref_sci.engine.manifest import Manifest, manifest_of
+from binref_sci.engine.saved import saved_group, saved_variables
+from binref_sci.engine.source import find
+from binref_sci.engine.variables import Made, to_variable, token_of
+from binref_sci.errors import FormatError
+
+_ABOUT = ("component", "version", "run_id")
+"""What a Dataset takes over from ``run.json`` as attributes."""
+
+
+@dataclass(eq=False)
+class Prepared(os.PathLike[str]):
+    """What lies at a path, as of one moment; a path-like for xarray.
+
+    Its dask token is that of the files: xarray names chunks by it, so nothing computed
+    from files that were rewritten since is ever taken for theirs.
+
+    Parameters
+    ----------
+    path
+        What was opened.
+    made
+        Variables; of nested results with their group.
+    attrs
+        Text outputs by path.
+    about
+        Attributes of the whole.
+    state
+        Of the run; None if there is none.
+    asked
+        Chunks that are asked for. Where they are given by length xarray is not told which
+        ones are preferred: it would warn that others cost, which here they do not.
+    saved
+        What `to_binref` has saved here, if that is what it is.
+    """
+
+    path: str
+    made: list[Made]
+    attrs: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    state: RunState | None = None
+    asked: Any = None
+    saved: Manifest | None = None
+    in_memory: dict[str, xr.Variable] = field(default_factory=dict, init=False)
+    preferred: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    @cached_property
+    def token(self) -> str:
+        """What changes when the files do."""
+        made: str = tokenize(self.path, [token_of(one) for one in self.made])
+        return made
+
+    def __dask_tokenize__(self) -> Any:
+        return "binref_sci", self.token
+
+    def dataset(
+        self, group: str | None = None, *, drop: frozenset[str], mmap: bool, **decoders: Any
+    ) -> xr.Dataset:
+        """Return the Dataset of a group, or of everything by path."""
+        made, attrs = self.made, dict(self.attrs)
+        if self.saved is not None:
+            return self._saved_dataset(group, drop, mmap=mmap, decoders=decoders)
+        if group is not None:
+            wanted = _parts(group)
+            made = [_short(one) for one in made if one.group == wanted]
+            attrs = _attrs_of(attrs, wanted)
+            if not made and not any(one.group[: len(wanted)] == wanted for one in self.made):
+                known = sorted({"/".join(one.group) for one in self.made if one.group})
+                raise FormatError(
+                    f"{self.path!r} has no group {group!r}; its groups are {known or 'none'}"
+                )
+        return self._decoded(made, attrs, None, drop, mmap=mmap, decoders=decoders)[0]
+
+    def groups(
+        self, group: str | None = None, *, drop: frozenset[str], mmap: bool, **decoders: Any
+    ) -> dict[str, xr.Dataset]:
+        """Return the Datasets of all groups below one, by path."""
+        if self.saved is not None:
+            root = saved_group(self.saved, group, self.path)[0].rstrip("/")
+            return {
+                path[len(root) :] or "/": self._saved_dataset(
+                    path, drop, mmap=mmap, decoders=decoders
+                )
+                for path in self.saved.groups
+                if path == (root or "/") or path.startswith(f"{root}/")
+            }
+        above = _parts(group or "")
+        paths = {above} | {
+            one.group[:depth]
+            for one in self.made
+            for depth in range(len(above), len(one.group) + 1)
+            if one.group[: len(above)] == above
+        }
+        found: dict[str, xr.Dataset] = {}
+        axes: dict[tuple[str, ...], Axes] = {}
+        for path in sorted(paths, key=lambda path: (len(path), path)):
+            made = [_short(one) for one in self.made if one.group == path]
+            found["/" + "/".join(path[len(above) :])], axes[path] = self._decoded(
+                made,
+                _attrs_of(self.attrs, path),
+                axes.get(path[:-1]) if path else None,
+                drop,
+                mmap=mmap,
+                decoders=decoders,
+            )
+        return found
+
+    def _saved_dataset(
+        self, path: str | None, drop: frozenset[str], *, mmap: bool, decoders: dict[str, Any]
+    ) -> xr.Dataset:
+        assert self.saved is not None  # the caller looked
+        at, group = saved_group(self.saved, path, self.path)
+        made = [one for one in self.made if one.group == _parts_of(at)]
+        found = {one.name: to_variable(one, mmap=mmap) for one in made if one.name not in drop}
+        return self._of(found, set(group.coords), group.attrs, drop, decoders)
+
+    def _decoded(
+        self,
+        made: list[Made],
+        attrs: Mapping[str, Any],
+        parent: Axes | None,
+        drop: frozenset[str],
+        *,
+        mmap: bool,
+        decoders: dict[str, Any],
+    ) -> tuple[xr.Dataset, Axes]:
+        """Return variables of a run whose dimensions have been made to agree."""
+        kept = [one for one in made if one.name not in drop]
+        found, coordinates, axes = assembled(kept, parent, mmap=mmap and self.state == "complete")
+        return self._of(found, coordinates, attrs, drop, decoders), axes
+
+    def _of(
+        self,
+        found: dict[str, xr.Variable],
+        coordinates: set[str],
+        attrs: Mapping[str, Any],
+        drop: frozenset[str],
+        decoders: dict[str, Any],
+    ) -> xr.Dataset:
+        """Return variables as xarray's own engines do: decoded, lazy, without an index."""
+        for name, one in found.items():
+            preferred = self.preferred[name] = one.encoding.get("preferred_chunks", {})
+            if preferred:
+                one.encoding["preferred_chunks"] = _not_asked(preferred, self.asked)
+        eager = {name for name, one in found.items() if one._in_memory}
+        decoded, attributes, named = xr.conventions.decode_cf_variables(
+            found, dict(attrs), drop_variables=drop, **decoders
+        )
+        coordinates = {
+            name
+            for name, one in decoded.items()
+            if name in coordinates or name in named or one.dims == (name,)
+        }
+        ds = xr.Dataset(
+            {name: one for name, one in decoded.items() if name not in coordinates},
+            coords=xr.Coordinates({n: decoded[n] for n in decoded if n in coordinates}, indexes={}),
+            attrs={**self.about, **attributes},
+        )
+        self.in_memory = {
+            str(name): one.copy(deep=False) for name, one in ds.variables.items() if name in eager
+        }
+        ds.encoding = {"source": self.path}
+        if self.state is not None:
+            ds.encoding["binref_state"] = self.state
+        return ds
+
+
+def prepare(source: str | os.PathLike[str]) -> Prepared:
+    """Look at what lies at a path; reads journals, times and the response's JSON.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `open_dataset`.
+    """
+    place = find(source)
+    manifest = manifest_of(place.run, place.directory)
+    if manifest is not None:
+        made = [
+            replace(one, group=_parts_of(path))
+            for path, group in manifest.groups.items()
+            for one in saved_variables(group, place.directory)
+        ]
+        return Prepared(place.path, made, {}, {}, "complete", saved=manifest)
+    made, attrs, state = variables(place)
+    about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
+    return Prepared(place.path, made, attrs, about, state)
+
+
+def prepare_joined(sources: Sequence[str | os.PathLike[str]]) -> Prepared:
+    """Look at the runs of one simulation that was restarted, in order of time.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `prepare`; also if the runs are no parts of one simulation.
+    """
+    runs = [prepare(source) for source in sources]
+    if not runs:
+        raise FormatError("there is no run to open: the list of paths is empty")
+    for run in runs:
+        if run.saved is not None:
+            raise FormatError(
+                f"{run.path!r} was saved by to_binref and is no run that goes on; open each, and "
+                "put them together with xarray.concat"
+            )
+    last = runs[-1]
+    made = joined([(run.path, run.made) for run in runs])
+    return Prepared(last.path, made, last.attrs, last.about, last.state)
+
+
+def _parts_of(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)
+
+
+def _parts(group: str) -> tuple[str, ...]:
+    return tuple(part for part in group.replace(".", "/").split("/") if part)
+
+
+def _not_asked(preferred: dict[str, Any], asked: Any) -> dict[str, Any]:
+    """Return the preferred chunks of the dimensions for which no length is asked."""
+    if isinstance(asked, int):
+        return {}
+    if not isinstance(asked, Mapping):
+        return preferred
+    return {dim: lengths for dim, lengths in preferred.items() if asked.get(dim) in (None, "auto")}
+
+
+def _short(one: Made) -> Made:
+    """Return a variable under its name within its group."""
+    if not one.group:
+        return one
+    name = one.name.rsplit(".", 1)[-1]
+    prefix = f"{one.name}_dim_"
+    dims = tuple(f"{name}_dim_{d[len(prefix) :]}" if d.startswith(prefix) else d for d in one.dims)
+    return replace(one, name=name, dims=dims)
+
+
+def _attrs_of(attrs: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, Any]:
+    """Return the text outputs of a group, under their own names."""
+    split = {path: tuple(path.split(".")) for path in attrs}
+    return {parts[-1]: attrs[path] for path, parts in split.items() if parts[:-1] == group}

@@ -1,0 +1,54 @@
+"""Whether a path is ours, by content: reads a few KiB, never raises."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+from binref_sci.engine.source import RESULTS_FILE
+from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX
+
+_SNIFFED = 64 * 1024  # bytes of a response in which its first array must begin
+_ENTRIES = 1000  # of a folder, looked through for journals
+
+
+def is_ours(source: Any) -> bool:
+    """Tell whether a run directory, an output path, a result or a journal lies at a path."""
+    try:
+        text = os.fspath(source)
+        if not isinstance(text, str) or "://" in text:
+            return False
+        path = Path(text).expanduser()
+        if path.is_file():
+            return _is_our_file(path)
+        return path.is_dir() and (
+            _is_our_folder(path)
+            or any(
+                entry.is_dir() and _is_our_folder(entry)
+                for entry in itertools.islice(path.iterdir(), _ENTRIES)
+            )
+        )
+    except (OSError, TypeError, ValueError, RuntimeError):
+        return False
+
+
+def _is_our_folder(path: Path) -> bool:
+    run = path / RUN_FILE
+    if run.is_file() and b'"endpoint": "to_binref"' in run.read_bytes()[:_SNIFFED]:
+        return True  # it may have no variables
+    results = path / RESULTS_FILE
+    if results.is_file() and _is_our_file(results):
+        return True
+    journals = itertools.islice(path.glob(f"*{SUFFIX}"), 1)
+    return any(_is_our_file(journal) for journal in journals)
+
+
+def _is_our_file(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_SNIFFED)
+    if head.startswith(b'{"%s"' % MAGIC.encode()):
+        return True
+    # A response: an array of the wire format, with its encoding.
+    return head.lstrip().startswith(b"{") and b'"object_type"' in head and b'"encoding"' in head

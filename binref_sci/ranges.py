@@ -1,0 +1,126 @@
+"""Many byte ranges of one buffer at once.
+
+A loop of `preadv` that asks not to wait tells pages in memory from pages on disk for
+free. While all are in memory one thread is fastest; from the first that is not, many
+ranges go to threads, which keep the disk busy.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.storage import OpenBuffer, read_into
+
+MANY = 64
+"""Fewer ranges than this that have to wait for the disk are read one after another."""
+
+THREADS = 16
+
+_SCATTERED = 128 * 1024  # ranges up to this size do not want the system to read ahead
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_UNKNOWN = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # tmpfs, for one, always waits
+
+
+def read_ranges(
+    buffer: OpenBuffer, offsets: NDArray[np.int64], nbytes: int, out: NDArray[np.uint8]
+) -> bool:
+    """Read `nbytes` at each of `offsets`; tell whether the disk was waited for.
+
+    Parameters
+    ----------
+    buffer
+        Checked to hold the ranges.
+    offsets
+        First byte of each range.
+    nbytes
+        Of each range; not 0.
+    out
+        Contiguous, of ``len(offsets) * nbytes`` bytes: the ranges one after another.
+
+    Raises
+    ------
+    TruncatedBufferError
+        If the file ends first.
+    """
+    view = memoryview(out).cast("B")
+    places = offsets.tolist()
+    if len(places) < MANY or not _NOWAIT:
+        _read_all(buffer, places, nbytes, view)
+        return False
+    done = _read_warm(buffer, places, nbytes, view)
+    if done == len(places):
+        return False
+    if done < 0:
+        _read_all(buffer, places, nbytes, view)
+        return False
+    rest = view[done * nbytes :]
+    if len(places) - done < MANY:
+        _read_all(buffer, places[done:], nbytes, rest)
+    else:
+        _read_threaded(buffer, places[done:], nbytes, rest)
+    return True
+
+
+def _read_all(buffer: OpenBuffer, places: Sequence[int], nbytes: int, view: memoryview) -> None:
+    fd, preadv = buffer.fd, os.preadv
+    start = 0
+    for place in places:
+        stop = start + nbytes
+        part = view[start:stop]
+        if preadv(fd, [part], place) != nbytes:
+            read_into(buffer, place, part)  # goes on after a short read, or says what is missing
+        start = stop
+
+
+def _read_warm(buffer: OpenBuffer, places: Sequence[int], nbytes: int, view: memoryview) -> int:
+    """Read until a page is not in memory; return how many ranges, -1 if that is not told."""
+    fd, preadv, nowait = buffer.fd, os.preadv, _NOWAIT
+    start = 0
+    try:
+        for place in places:
+            stop = start + nbytes
+            if preadv(fd, [view[start:stop]], place, nowait) != nbytes:
+                break
+            start = stop
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+        return -1
+    return start // nbytes
+
+
+def _read_threaded(
+    buffer: OpenBuffer, places: Sequence[int], nbytes: int, view: memoryview
+) -> None:
+    if nbytes <= _SCATTERED:
+        os.posix_fadvise(buffer.fd, 0, 0, os.POSIX_FADV_RANDOM)
+    failed: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            # Every sixteenth, so that all threads together go through the file once.
+            for number in range(first, len(places), THREADS):
+                if failed:
+                    return
+                part = view[number * nbytes : (number + 1) * nbytes]
+                if os.preadv(buffer.fd, [part], places[number]) != nbytes:
+                    read_into(buffer, places[number], part)
+        except BaseException as error:  # raised again where it is waited for
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(1, THREADS)]
+    for thread in threads:
+        thread.start()
+    work(0)
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,62 @@
+"""``import binref_sci.xarray``: methods of this package on xarray's own objects, under ``.binref``.
+
+`binref_sci.open_dataset` is enough to have them; import this module for objects from
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Generic, TypeVar
+
+import xarray as xr
+
+from binref_sci.engine import BinrefBackendEntrypoint, to_binref
+
+__all__ = ["BinrefAccessor", "BinrefBackendEntrypoint"]
+
+Labelled = TypeVar("Labelled", xr.DataArray, xr.Dataset, xr.DataTree)
+
+
+class BinrefAccessor(Generic[Labelled]):
+    """What a DataArray, Dataset or DataTree can do with this package.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from binref_sci.engine import open_dataset
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> xr.Dataset({"u": ("x", [1.0, 2.0])}).binref.to_binref(f"{folder.name}/copy")
+    >>> open_dataset(f"{folder.name}/copy").u.values
+    array([1., 2.])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, obj: Labelled) -> None:
+        self._obj: Labelled = obj
+
+    def to_binref(self, path: str | os.PathLike[str], **kwargs: Any) -> Any:
+        """Save as a folder of plain buffers; see `binref_sci.to_binref`.
+
+        Parameters
+        ----------
+        path
+            Local folder.
+        **kwargs
+            `mode`, `region`, `append_dim`, `compute`, `encoding`, `durability`.
+        """
+        return to_binref(self._obj, path, **kwargs)
+
+
+def _register() -> None:
+    kinds: list[tuple[type, Any]] = [
+        (xr.DataArray, xr.register_dataarray_accessor),
+        (xr.Dataset, xr.register_dataset_accessor),
+        (xr.DataTree, xr.register_datatree_accessor),
+    ]
+    for kind, register in kinds:
+        if not hasattr(kind, "binref"):  # this module may have been reloaded
+            register("binref")(BinrefAccessor)
+
+
+_register()

@@ -1,0 +1,94 @@
+"""Many processes: a cluster of two workers saves, opens, reduces and saves again."""
+
+import os
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+import xarray as xr
+
+import binref_sci as brs
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def field(n=8):
+    data = da.arange(n * 64, chunks=64).reshape(n, 8, 8).astype("f4")
+    return xr.Dataset(
+        {"u": (("time", "y", "x"), data), "mask": (("y", "x"), da.ones((8, 8), chunks=4) > 0)},
+        coords={"time": np.arange(float(n)), "name": ("x", [f"n{k}" for k in range(8)])},
+        attrs={"title": "field"},
+    )
+
+
+def test_workers_save_and_read_what_other_workers_wrote(client, tmp_path):
+    ds = field()
+    brs.to_binref(ds, tmp_path / "a")
+    back = brs.open_dataset(tmp_path / "a", chunks={"time": 1})
+    xr.testing.assert_identical(back.compute(), ds.compute(scheduler="sync"))
+    assert float(back.u.mean().compute()) == np.arange(512).mean()
+    # Reduced, changed and saved again, without passing through this process.
+    brs.to_binref(back * 2, tmp_path / "b")
+    with xr.set_options(keep_attrs=True):
+        xr.testing.assert_equal(brs.open_dataset(tmp_path / "b").compute(), (ds * 2).compute())
+
+
+def test_the_chunks_are_written_by_the_workers(client, tmp_path):
+    def note(block):
+        np.save(tmp_path / f"{os.getpid()}.npy", block)
+        return block
+
+    data = da.ones((8, 1000), chunks=(1, 1000)).map_blocks(note, meta=np.empty((0, 0)))
+    brs.to_binref(data, tmp_path / "a")
+    pids = {int(path.stem) for path in tmp_path.glob("*.npy")}
+    assert pids
+    assert os.getpid() not in pids
+
+
+def test_a_delayed_is_published_by_a_worker(client, tmp_path):
+    delayed = brs.to_binref(field(), tmp_path / "a", compute=False)
+    assert not (tmp_path / "a").exists()
+    client.compute(delayed).result()
+    xr.testing.assert_identical(brs.open_dataset(tmp_path / "a").compute(), field().compute())
+
+
+def write_part(path, part, start):
+    part = part.drop_vars(["name"])
+    brs.to_binref(part, path, region={"time": slice(start, start + len(part.time))})
+    return os.getpid()
+
+
+def test_workers_write_regions_at_the_same_time(client, tmp_path):
+    whole = field().compute()
+    brs.to_binref(whole[["u"]].drop_vars("name") * 0, tmp_path / "a")
+    parts = [whole[["u"]].isel(time=slice(k, k + 1)) for k in range(8)]
+    futures = [
+        client.submit(write_part, tmp_path / "a", part, k, pure=False)
+        for k, part in enumerate(parts)
+    ]
+    client.gather(futures)
+    xr.testing.assert_equal(
+        brs.open_dataset(tmp_path / "a").u.compute().drop_vars("name", errors="ignore"),
+        whole.u.drop_vars("name"),
+    )
+
+
+def test_a_rewrite_is_seen_by_a_cluster_that_holds_the_old_data(client, tmp_path):
+    ds = field()
+    brs.to_binref(ds, tmp_path / "a")
+    old = brs.open_dataset(tmp_path / "a").u.persist()
+    distributed.wait(old)
+    brs.to_binref(ds[["u"]] + 32, tmp_path / "a", mode="w")
+    new = brs.open_dataset(tmp_path / "a").u.persist()
+    np.testing.assert_array_equal(new.values, ds.u.values + 32)
+    np.testing.assert_array_equal(old.values, ds.u.values)

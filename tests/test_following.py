@@ -1,0 +1,140 @@
+"""Following a run while it is written: a writer in another process, alive, done or killed."""
+
+import time
+
+import numpy as np
+import pytest
+
+from binref_sci import BinrefWriter, follow, open_dataset
+from binref_sci.errors import BufferNotFoundError, RunEndedError
+from tests.kit import open_descriptors, started
+
+# Writes snapshot n, all of value n, each 20 ms; reports the first; then waits to be told.
+SOLVER = """
+    import sys, time
+    import numpy as np
+    from binref_sci import BinrefWriter
+    folder, count, each = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    with BinrefWriter("u", dims=("time", "x"), output_path=folder) as writer:
+        for step in range(count):
+            writer.write(np.full(256, step, "f8"), time=0.5 * step)
+            if step == 2:
+                print("three", flush=True)
+            time.sleep(each)
+        if sys.argv[4] == "wait":
+            time.sleep(60)
+"""
+
+
+def test_a_reader_sees_every_snapshot_of_a_living_writer_and_old_datasets_stay(tmp_path):
+    with started(SOLVER, tmp_path, 20, 0.02, "end") as solver:
+        assert solver.stdout.readline() == b"three\n"
+        live = follow(tmp_path)
+        early = live.refresh()
+        before = early.sizes["time"]
+        assert live.state == "writing"
+        assert before >= 3
+        lengths, values = [], []
+        while True:
+            state = live.state  # before the look: what is complete then is all there
+            ds = live.refresh()
+            lengths.append(ds.sizes["time"])
+            values.append(ds.u.values)
+            if state != "writing":
+                break
+            time.sleep(0.01)
+        assert lengths == sorted(lengths)
+        assert lengths[-1] == 20
+        for array in values:
+            np.testing.assert_array_equal(array, np.arange(len(array))[:, None] + np.zeros(256))
+        assert early.sizes["time"] == before
+        np.testing.assert_array_equal(early.u[:, 0], np.arange(before))
+        assert live.state == "complete"
+
+
+def test_iterating_gives_each_snapshot_once_as_it_comes(tmp_path):
+    with started(SOLVER, tmp_path, 12, 0.02, "end") as solver:
+        solver.stdout.readline()
+        live = follow(tmp_path)
+        seen = [(float(snapshot.time), float(snapshot.u[7])) for snapshot in live]
+        assert seen == [(0.5 * n, n) for n in range(12)]
+        assert list(live) == []
+
+
+def test_a_killed_writer_is_noticed(tmp_path):
+    with started(SOLVER, tmp_path, 5, 0.0, "wait") as solver:
+        assert solver.stdout.readline()
+        live = follow(tmp_path)
+        live.wait(n=5, timeout=30)
+        assert live.state == "writing"
+        solver.kill()
+        solver.wait()
+        assert live.state == "interrupted"
+        assert len(list(live)) == 5
+        with pytest.raises(RunEndedError, match="interrupted: it has 5 complete snapshots, 6 were"):
+            live.wait(n=6, timeout=30)
+        assert live.wait().sizes["time"] == 5  # the end has come
+
+
+def test_waiting_has_an_end(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        writer.write([1.0])
+        live = follow(tmp_path)
+        assert live.wait(n=1).sizes["time"] == 1
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"1 complete snapshots after 0\.1 s.* 2 snapshots"):
+            live.wait(n=2, timeout=0.1)
+        assert time.monotonic() - began < 5
+        with pytest.raises(TimeoutError, match="waiting for its end"):
+            live.wait(timeout=0)
+    assert live.wait(timeout=0).sizes["time"] == 1
+
+
+def test_iteration_may_begin_with_the_last_snapshot(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        for step in range(4):
+            writer.write([step])
+    assert [int(ds.u[0]) for ds in follow(tmp_path, start=-1)] == [3]
+    assert [int(ds.u[0]) for ds in follow(tmp_path, start=2)] == [2, 3]
+
+
+def test_of_variables_written_in_turn_none_is_a_step_ahead(tmp_path):
+    kwargs = {"dims": ("time", "x"), "output_path": tmp_path, "run_id": "r"}
+    with BinrefWriter("u", **kwargs) as u, BinrefWriter("p", **kwargs) as p:
+        for step in range(3):
+            u.write([step, step], time=step)
+            if step < 2:
+                p.write([-step, -step], time=step)
+        live = follow(tmp_path)
+        assert len(live) == 2
+        assert dict(live.refresh().sizes) == {"time": 2, "x": 2}
+
+
+def test_before_the_first_snapshot_there_is_nothing_and_no_error(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        writer.write([1])
+        (tmp_path / "other").mkdir()
+        with BinrefWriter("v", output_path=tmp_path / "other", dims=("time", "x")) as other:
+            other.write([1.0])
+            live = follow(tmp_path / "other")
+            assert len(live) == 1
+    with pytest.raises(BufferNotFoundError):
+        follow(tmp_path / "nowhere")
+
+
+def test_following_leaves_no_descriptor(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        writer.write([1.0])
+        live = follow(tmp_path)
+        live.refresh()
+        before = open_descriptors()
+        for _ in range(50):
+            live.refresh().u.values, live.state, len(live)
+        assert open_descriptors() == before
+        assert "1 snapshots, writing" in repr(live)
+
+
+def test_the_same_snapshots_are_seen_by_opening(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        writer.write([1.0, 2.0])
+    assert follow(tmp_path).refresh().identical(open_dataset(tmp_path))
