@@ -41,7 +41,7 @@ class OpenBuffer(NamedTuple):
     fd: int
     size: int
     name: str
-    identity: Identity
+    identity: Identity = Identity(0, 0, 0, 0)
 
     @classmethod
     def of(cls, fd: int, name: str) -> OpenBuffer:

@@ -19,6 +19,9 @@ from binref_sci.storage import map_buffer
 from binref_sci.trajectory import Trajectory
 
 
+_KEPT = 16  # maps an array: each holds a descriptor
+
+
 class MappedArray:
     """A lazy array whose parts are views of its buffers, as long as they lie in one.
 
@@ -91,6 +94,8 @@ class MappedArray:
     def _view(self, stored: Stored, number: int) -> NDArray[Any]:
         view = self._views.get(number)
         if view is None:
+            if len(self._views) >= _KEPT:
+                self._views.clear()  # those in use stay until their users let them go
             view = self._views[number] = _mapped(stored, stored.segments[number])
         return view
 
