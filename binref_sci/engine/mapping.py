@@ -18,7 +18,6 @@ from binref_sci.plan import Segment, Stored
 from binref_sci.storage import map_buffer
 from binref_sci.trajectory import Trajectory
 
-
 _KEPT = 16  # maps an array: each holds a descriptor
 
 
