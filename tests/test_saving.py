@@ -473,10 +473,9 @@ def test_durability(tmp_path, durability):
 @pytest.mark.parametrize(
     "line",
     [
-        "import binref_sci.xarray, xarray",
         "import xarray, binref_sci",
-        "import binref_sci; binref_sci.open_dataset; import xarray",
         "from binref_sci import to_binref; import xarray",
+        pytest.param("import binref_sci.xarray, xarray", marks=pytest.mark.long),
     ],
 )
 def test_the_accessor_is_registered_without_a_warning(line):
@@ -495,3 +494,24 @@ def test_the_accessor_saves(tmp_path):
     for place in "ac":
         xr.testing.assert_identical(brs.open_dataset(tmp_path / place).load(), series(0, 5))
     xr.testing.assert_identical(brs.open_dataset(tmp_path / "b").u.load(), series(0, 5).u)
+
+
+@pytest.mark.parametrize("mode", ["w", pytest.param("a", marks=pytest.mark.long)])
+def test_a_writer_that_is_killed_leaves_the_old_dataset(tmp_path, mode):
+    place = tmp_path / "a"
+    brs.to_binref(series(0, 4), place)
+    code = (
+        "import os, sys, numpy as np, dask.array as da, xarray as xr, binref_sci as brs\n"
+        "def die(block, block_info=None):\n"
+        "    if block_info[0]['chunk-location'] == (3, 0): os.kill(os.getpid(), 9)\n"
+        "    return block\n"
+        "u = da.zeros((4, 4), chunks=(1, 4)).map_blocks(die, dtype='f8', meta=np.empty((0, 0)))\n"
+        "ds = xr.Dataset({'u': (('time', 'x'), u)})\n"
+        f"brs.to_binref(ds, sys.argv[1], mode={mode!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, place])
+    assert done.returncode == -9
+    xr.testing.assert_identical(brs.open_dataset(place).load(), series(0, 4))
+    report = check(place)
+    assert report.problems == []
+    assert "nothing refers to" in report.notes[0]
