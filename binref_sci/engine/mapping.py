@@ -18,7 +18,6 @@ from binref_sci.plan import Segment, Stored
 from binref_sci.storage import map_buffer
 from binref_sci.trajectory import Trajectory
 
-
 _KEPT = 16  # maps an array: each holds a descriptor
 
 
@@ -124,6 +123,7 @@ def _mapped(stored: Stored, segment: Segment) -> NDArray[Any]:
     low, high = min(segment.offset, last), max(segment.offset, last) + nbytes
     buffer = map_buffer(stored.root, segment.path, low, high - low)
     shape = (segment.count, *stored.inner)
-    inner = np.empty((0, *stored.inner), stored.dtype).strides[1:]
     # ndarray, not frombuffer: a segment's snapshots may lie apart, or backwards.
-    return np.ndarray(shape, stored.dtype, buffer, segment.offset - low, (segment.stride, *inner))
+    return np.ndarray(
+        shape, stored.dtype, buffer, segment.offset - low, (segment.stride, *stored.inner_strides)
+    )
