@@ -48,6 +48,8 @@ class Layout:
         As in `ArrayRef`.
     owner
         Kept alive with the arrays: a scratch folder that ends with them.
+    part_of
+        Shape of the whole field, where the arrays are one block of it.
     """
 
     directory: str
@@ -56,6 +58,7 @@ class Layout:
     dtype: np.dtype[Any]
     compression: str | None = None
     owner: object = field(default=None, compare=False, repr=False)
+    part_of: tuple[int, ...] | None = field(default=None, compare=False)
 
 
 class BinrefArray:

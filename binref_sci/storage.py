@@ -43,6 +43,12 @@ class OpenBuffer(NamedTuple):
     name: str
     identity: Identity = Identity(0, 0, 0, 0)
 
+    @classmethod
+    def of(cls, fd: int, name: str) -> OpenBuffer:
+        """Return the buffer that is open as `fd`."""
+        status = os.fstat(fd)
+        return cls(fd, status.st_size, name, _identity(status))
+
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self.fd)

@@ -186,7 +186,13 @@ class Trajectory:
         if layout is None:
             stored = self.stored
             layout = Layout(
-                stored.root, path, stored.inner, stored.dtype, stored.compression, self.owner
+                stored.root,
+                path,
+                stored.inner,
+                stored.dtype,
+                stored.compression,
+                self.owner,
+                None if self.block is None else self.block.shape,
             )
             self._layouts[path] = layout
         return layout

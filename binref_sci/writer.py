@@ -573,7 +573,14 @@ class BinrefWriter:
         times = self._files.header.time
         tail = _Tail((line.offset, line.start, journal_end), len(self._lines))
         tail.fd, tail.table_fd, tail.time_fd = fd, table_fd, self._files.time_fd
-        tail.layout = Layout(self.directory, line.buffer, line.shape, line.dtype, self._compression)
+        tail.layout = Layout(
+            self.directory,
+            line.buffer,
+            line.shape,
+            line.dtype,
+            self._compression,
+            part_of=None if self._block is None else self._block.shape,
+        )
         tail.shape = line.shape
         tail.start, tail.first, tail.next = line.start, line.offset, line.offset
         if self._compression is None:

@@ -219,3 +219,12 @@ def test_the_example_refuses_a_step_that_is_unstable():
     sim = Tesseract.from_tesseract_api(ADJOINT)
     with pytest.raises(ComponentError, match=r"steps longer than 0\.0625 s are unstable"):
         sim.apply({**INPUTS, "time_step": 0.1})
+
+
+def test_lengths_that_the_schema_leaves_open_are_known_before_it_computes():
+    sim = Tesseract.from_tesseract_api(ADJOINT)
+    with pytest.raises(PayloadError, match=r"shape \(6, 2\).*has shape \(6, 3\)") as caught:
+        sim.vector_jacobian_product(
+            INPUTS, ["initial"], ["readings"], {"readings": np.ones((6, 2))}
+        )
+    assert caught.value.errors[0]["loc"] == ["cotangent_vector", "readings"]

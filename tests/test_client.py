@@ -684,7 +684,6 @@ def test_a_client_says_what_it_is(heat):
     with pytest.raises(TypeError, match=r"Tesseract\.from_url"):
         Tesseract("http://x")
     assert not hasattr(Tesseract, "from_image")
-    assert not hasattr(Tesseract, "jacobian")
 
 
 def test_both_doors_describe_the_component_alike(echo):

@@ -1,6 +1,9 @@
 """Many processes: a cluster of two workers saves, opens, reduces and saves again."""
 
+import importlib.util
 import os
+import sys
+from pathlib import Path
 
 import dask.array as da
 import distributed
@@ -9,6 +12,7 @@ import pytest
 import xarray as xr
 
 import binref_sci as brs
+from binref_sci.journal import read_journal
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +96,47 @@ def test_a_rewrite_is_seen_by_a_cluster_that_holds_the_old_data(client, tmp_path
     new = brs.open_dataset(tmp_path / "a").u.persist()
     np.testing.assert_array_equal(new.values, ds.u.values + 32)
     np.testing.assert_array_equal(old.values, ds.u.values)
+
+
+def load_example():
+    path = Path(__file__).parents[1] / "examples" / "distributed" / "heat.py"
+    spec = importlib.util.spec_from_file_location("distributed_heat", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cooled(field, steps, number):
+    """Snapshots of the plate, cell by cell."""
+    made = [field]
+    size = len(field)
+    for _ in range(steps):
+        before, field = field, field.copy()
+        for y in range(size):
+            for x in range(size):
+                around = sum(
+                    before[min(max(y + dy, 0), size - 1), min(max(x + dx, 0), size - 1)]
+                    for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0))
+                )
+                field[y, x] += number * (around - 4 * before[y, x])
+        made.append(field)
+    return np.array(made)
+
+
+def test_a_solver_on_workers_streams_its_blocks_into_one_trajectory(client, tmp_path):
+    example = load_example()
+    client.register_plugin(distributed.UploadFile(str(Path(example.__file__))))
+    sys.modules["heat"] = example  # under this name the workers have it
+    for part in (example.Band, example.run):
+        part.__module__ = "heat"
+    try:
+        example.run(client, tmp_path / "run", size=17, steps=4)
+    finally:
+        del sys.modules["heat"]
+    journals = [read_journal(path) for path in (tmp_path / "run").glob("*.binref.jsonl")]
+    assert sorted(j.header.block.start for j in journals) == [(0, 0), (8, 0)]
+    assert {j.state for j in journals} == {"complete"}
+    field = brs.open_dataset(tmp_path / "run").temperature
+    wanted = cooled(example.initial(17), 4, example.NUMBER)
+    np.testing.assert_allclose(field.compute(scheduler="sync"), wanted)
+    np.testing.assert_array_equal(field.time, 0.5 * np.arange(5))

@@ -207,6 +207,33 @@ def test_rerunning_into_a_folder_keeps_what_is_there(tmp_path):
     assert runs[0].prefix == ""
 
 
+def test_a_folder_takes_one_call_at_a_time(tmp_path):
+    component = loaded(
+        tmp_path / "c",
+        """
+        import threading
+        class InputSchema(BaseModel): pass
+        class OutputSchema(BaseModel): pass
+        begun, over = threading.Event(), threading.Event()
+        def apply(inputs):
+            begun.set()
+            over.wait(30)
+            return {}
+        """,
+    )
+    folder = tmp_path / "out"
+    first = threading.Thread(
+        target=call, args=(component, {}, None), kwargs={"run": RunDirectory(folder)}
+    )
+    first.start()
+    component.module.begun.wait(30)
+    with pytest.raises(PayloadError, match=r"another call is running in .*out"):
+        call(component, {}, None, run=RunDirectory(folder))
+    component.module.over.set()
+    first.join()
+    assert told(call(component, {}, None, run=RunDirectory(folder)).run)["state"] == "complete"
+
+
 def test_a_payload_that_does_not_fit_leaves_no_folder(tmp_path):
     component = loaded(tmp_path / "c", STREAMING)
     with pytest.raises(PayloadError):

@@ -1,6 +1,5 @@
 """The rules of the house that no linter knows."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,12 +9,9 @@ from pathlib import Path
 import pytest
 
 import binref_sci
+from tests.serving import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
-# Goes with the first command line; until then a full run fails.
-the_demo_is_there = pytest.mark.skipif(
-    importlib.util.find_spec("binref_sci.cli") is None, reason="there is no command line yet"
-)
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -80,18 +76,16 @@ def test_every_link_of_the_readme_leads_to_a_file_of_the_project():
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
-@the_demo_is_there
 def test_every_picture_of_the_readme_is_there():
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
     assert pictures
     assert [picture for picture in pictures if not (ROOT / picture).exists()] == []
 
 
-@the_demo_is_there
 def test_the_readmes_example_runs_as_it_stands(tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     command = [sys.executable, "-W", "error", "-c", example]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
     assert (done.stderr, done.stdout) == ("", "3.125\n")
 
 

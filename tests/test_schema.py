@@ -340,6 +340,14 @@ def test_a_trajectory_of_blocks_is_no_output(tmp_path):
         as_output(list[Array[(2, 2), Float64]], one)
 
 
+def test_references_to_one_block_of_a_field_are_no_output(tmp_path):
+    one = snapshots(tmp_path, name="x", block=(slice(0, 2), slice(None)), shape=(4, 2))
+    with pytest.raises(ValidationError, match=r"one block of a field of shape \(4, 2\)"):
+        as_output(list[Array[(2, 2), Float64]], list(one))
+    with pytest.raises(ValidationError, match="run directory"):
+        as_output(Array[(2, 2), Float64], one[0])
+
+
 def test_an_odd_reference_in_a_list_is_named_by_its_place(tmp_path):
     refs = [*snapshots(tmp_path), BinrefArray.write(np.zeros(3), output_path=tmp_path)]
     with pytest.raises(ValidationError) as caught:

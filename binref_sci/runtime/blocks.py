@@ -114,7 +114,7 @@ class Block:
         row_bytes = self.columns * self.dtype.itemsize
         step = max(1, _TURNED // row_bytes)
         whole = np.zeros((min(step, self.rows), self.columns), self.dtype)
-        buffer = OpenBuffer(self._fd, self._end, self._name)
+        buffer = OpenBuffer.of(self._fd, self._name)
         for start in range(0, self.rows, step):
             rows = whole[: min(step, self.rows - start)]
             if first:

@@ -193,7 +193,14 @@ def checked_payload(
     if gradient is None:
         return inputs, None
     schemas = component.input_schema, component.output_schema
-    return inputs, gradients.asked(gradient, checked, *schemas)
+    asked = gradients.asked(gradient, checked, *schemas)
+    if "abstract_eval" in component.endpoints:
+        try:
+            shapes = component.module.abstract_eval(inputs)
+        except Exception:  # the gradient itself may do all the same
+            return inputs, asked
+        gradients.require_outputs(asked, shapes)
+    return inputs, asked
 
 
 def _digest(inputs: BaseModel) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -322,10 +322,46 @@ def asked(
                     message = f"{path!r}: {error}"
                     faults.append(_fault((gradient.vector, path), message, "vector"))
     if faults:
-        told = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in faults[:10])
-        more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
-        raise PayloadError(f"the payload does not fit {gradient.endpoint}: {told}{more}", faults)
+        _refuse(gradient, faults)
     return Asked(gradient, tuple(chosen_inputs), tuple(chosen_outputs), vector)
+
+
+def require_outputs(asked: Asked, shapes: Any) -> None:
+    """Hold what is asked for against the outputs that ``abstract_eval`` foresees.
+
+    So lengths that the schema leaves open, and items of lists, are known before the
+    component computes.
+
+    Raises
+    ------
+    PayloadError
+        With an entry for each output that there is not, and each cotangent of another shape.
+    """
+    faults: list[dict[str, Any]] = []
+    for index, output in enumerate(asked.outputs):
+        try:
+            found = paths.get(shapes, output)
+        except paths.PathError as error:
+            message = f"{output!r}: {error}"
+            faults.append(_fault((asked.gradient.outputs, index), message, "path"))
+            continue
+        shape = found.get("shape") if isinstance(found, Mapping) else getattr(found, "shape", None)
+        if asked.gradient.takes_outputs and shape is not None:
+            given = np.shape(asked.vector[output])
+            if given != tuple(shape):
+                message = (
+                    f"{output!r}: shape {given} does not fit the output, which has shape "
+                    f"{tuple(shape)} for these inputs"
+                )
+                faults.append(_fault((str(asked.gradient.vector), output), message, "vector"))
+    if faults:
+        _refuse(asked.gradient, faults)
+
+
+def _refuse(gradient: Gradient, faults: list[dict[str, Any]]) -> NoReturn:
+    told = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in faults[:10])
+    more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
+    raise PayloadError(f"the payload does not fit {gradient.endpoint}: {told}{more}", faults)
 
 
 def _fault(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import orjson
 
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
-from binref_sci.journal import hold
+from binref_sci.journal import hold, locked
 from binref_sci.storage import write_atomically
 
 FORMAT: Final = 1
@@ -122,21 +122,37 @@ class RunDirectory:
 
         The older run's buffers and journals stay, and so does its result, under the
         older run's id.
+
+        Raises
+        ------
+        PayloadError
+            If another call is running in the folder.
         """
-        results = self.path / RESULTS_FILE
-        if results.exists():
-            results.rename(self._aside())
-        self._facts = {
-            "format": FORMAT,
-            "run_id": self.run_id,
-            **facts,
-            "started": _now(self.call.started_ns),
-            "ended": None,
-        }
-        self._write("running")
-        self._lock = hold(self.path / RUN_FILE)  # a reader sees whether this process still lives
-        if self._lock is not None:
-            _locks.add(self._lock)
+        door = hold(self.path)  # of two that begin at once, one waits here
+        try:
+            said = self.path / RUN_FILE
+            if door is None or (said.is_file() and locked(said)):
+                raise PayloadError(
+                    f"another call is running in {os.fspath(self.path)!r}; a run directory holds "
+                    "one response at a time: wait, or choose another"
+                )
+            results = self.path / RESULTS_FILE
+            if results.exists():
+                results.rename(self._aside())
+            self._facts = {
+                "format": FORMAT,
+                "run_id": self.run_id,
+                **facts,
+                "started": _now(self.call.started_ns),
+                "ended": None,
+            }
+            self._write("running")
+            self._lock = hold(said)  # a reader sees whether this process still lives
+            if self._lock is not None:
+                _locks.add(self._lock)
+        finally:
+            if door is not None:
+                os.close(door)
 
     def _aside(self) -> Path:
         try:

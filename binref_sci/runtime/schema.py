@@ -38,7 +38,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticSerializationUnexpectedValue, core_schema
 
 from binref_sci import wire
-from binref_sci.array import BinrefArray
+from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import DTYPES, NAMES, checked_dtype
 from binref_sci.errors import BinrefError, PayloadError, UnsupportedDTypeError
 from binref_sci.trajectory import Trajectory
@@ -135,7 +135,7 @@ class ArrayField(metaclass=ArrayType):
         mode = "outputs" if reading is None else reading.mode
         try:
             if isinstance(value, BinrefArray) and mode == "outputs":
-                check_stored(cls, value.shape, value.dtype)
+                check_layout(cls, value.layout)
                 return value
             if mode == "abstract":
                 return _abstract(cls, value)
@@ -186,6 +186,28 @@ def _mismatch(field: ArrayType, shape: tuple[int, ...]) -> PydanticCustomError:
         "array_shape_mismatch",
         "shape {shape} does not fit; expected {field}",
         {"shape": str(shape), "field": repr(field)},
+    )
+
+
+def check_layout(field: ArrayType, layout: Layout) -> None:
+    """Check references by what they share, as `check_stored`; refuse blocks of a field.
+
+    Raises
+    ------
+    PydanticCustomError
+        If shape or dtype differ from what the field declares, or they are blocks.
+    """
+    if layout.part_of is not None:
+        raise _no_output(layout.part_of)
+    check_stored(field, layout.shape, layout.dtype)
+
+
+def _no_output(whole: tuple[int, ...]) -> PydanticCustomError:
+    return PydanticCustomError(
+        "trajectory_block",
+        "this is one block of a field of shape {whole}, and the blocks are no byte range, so it "
+        "cannot be an output; open it from its run directory instead",
+        {"whole": str(whole)},
     )
 
 
@@ -475,17 +497,13 @@ class Foldable:
         if reading is None or reading.mode == "outputs":
             if isinstance(value, Trajectory):
                 if value.block is not None:
-                    raise PydanticCustomError(
-                        "trajectory_block",
-                        "a trajectory of blocks is no byte range, so it cannot be an output; "
-                        "open it from its run directory instead",
-                    )
+                    raise _no_output(value.block.shape)
                 check_stored(self.item, value.shape[1:], value.dtype)
                 return value
             if type(value) is list and set(map(type, value)) == {BinrefArray}:
                 try:
                     for layout in {id(each.layout): each.layout for each in value}.values():
-                        check_stored(self.item, layout.shape, layout.dtype)
+                        check_layout(self.item, layout)
                 except PydanticCustomError:
                     return handler(value)  # which says at which index
                 return value.copy()
