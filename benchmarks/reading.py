@@ -286,6 +286,8 @@ def _means(run: Path, two: Path) -> Iterator[Row]:
         return float(np.memmap(path, "f8").mean())
 
     plain, mapped = open_dataset(run), open_dataset(run, mmap=True)
+    for ds in (plain, mapped):
+        np.testing.assert_allclose(ds.field.data.mean().compute(), over_memmap())
     with dask.config.set(scheduler="threads"):
         best = interleaved(
             {
@@ -319,6 +321,8 @@ def _means_over_time(run: Path) -> Iterator[Row]:
         return total / len(field)
 
     opened = {False: open_dataset(run).field, True: open_dataset(run, mmap=True).field}
+    for values in opened.values():
+        np.testing.assert_allclose(values.mean("time").compute(), by_hand())
     contestants: dict[str, Callable[[], float]] = {"numpy loop": lambda: stopwatch(by_hand)}
     for mapped, values in opened.items():
         for skipna in (False, None):

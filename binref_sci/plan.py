@@ -118,6 +118,11 @@ class Stored:
         return nbytes_of(self.inner, self.dtype)
 
     @property
+    def inner_strides(self) -> tuple[int, ...]:
+        """Bytes from one element of a snapshot to the next, along each of its axes."""
+        return tuple(_strides(self.inner, self.dtype))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """``(n, *inner)``."""
         return (len(self), *self.inner)

@@ -76,7 +76,7 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         """
         return _prepared(filename_or_obj).dataset(
             group,
-            drop=_names(drop_variables),
+            drop=names_of(drop_variables),
             mmap=mmap,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
@@ -103,7 +103,7 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         """Return one Dataset a group, nested results being groups; see `open_dataset`."""
         return _prepared(filename_or_obj).groups(
             group,
-            drop=_names(drop_variables),
+            drop=names_of(drop_variables),
             mmap=mmap,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
@@ -127,12 +127,13 @@ def _prepared(source: Any) -> Prepared:
             f"the run in {os.fspath(made)!r} is still going: this Dataset is what was complete "
             "now, and xarray does not see the growth when it names dask chunks; use "
             "binref_sci.open_dataset or binref_sci.follow",
-            stacklevel=5,
+            stacklevel=4,
         )
     return made
 
 
-def _names(given: str | Iterable[str] | None) -> frozenset[str]:
+def names_of(given: str | Iterable[str] | None) -> frozenset[str]:
+    """Return the names of variables that are given one, many or none."""
     if given is None:
         return frozenset()
     return frozenset([given] if isinstance(given, str) else given)

@@ -123,6 +123,7 @@ def _mapped(stored: Stored, segment: Segment) -> NDArray[Any]:
     low, high = min(segment.offset, last), max(segment.offset, last) + nbytes
     buffer = map_buffer(stored.root, segment.path, low, high - low)
     shape = (segment.count, *stored.inner)
-    inner = np.empty((0, *stored.inner), stored.dtype).strides[1:]
     # ndarray, not frombuffer: a segment's snapshots may lie apart, or backwards.
-    return np.ndarray(shape, stored.dtype, buffer, segment.offset - low, (segment.stride, *inner))
+    return np.ndarray(
+        shape, stored.dtype, buffer, segment.offset - low, (segment.stride, *stored.inner_strides)
+    )
