@@ -782,3 +782,24 @@ def test_the_openapi_document_says_what_clients_look_for(tmp_path):
 def test_experimental_offers_what_it_has():
     assert {"BinrefArray", "BinrefWriter"} <= set(experimental.__all__)
     assert experimental.BinrefArray is BinrefArray
+
+
+@pytest.mark.parametrize("levels", [300, 900, 5000])
+def test_inputs_nested_too_deep_are_the_callers_mistake(tmp_path, levels):
+    echo = loaded(
+        tmp_path,
+        """
+        class InputSchema(BaseModel):
+            x: Any
+
+        class OutputSchema(BaseModel):
+            x: Any
+
+        def apply(inputs):
+            return {"x": inputs.x}
+        """,
+    )
+    payload = b'{"inputs": {"x": ' + b"[" * levels + b"]" * levels + b"}}"
+    with pytest.raises(PayloadError, match=r"deep|depth"):
+        endpoint.call(echo, "apply", payload, run=RunDirectory(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()

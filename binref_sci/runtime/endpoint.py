@@ -98,6 +98,7 @@ def call(
     checked_format(output_format, compression)
     try:
         inputs, asked = checked_payload(component, endpoint, payload, input_path)
+        inputs_digest = _digest(inputs)
     except PayloadError:
         run.discard()
         raise
@@ -107,7 +108,7 @@ def call(
             "version": component.version,
             "endpoint": endpoint,
             "output_format": output_format,
-            "inputs_digest": _digest(inputs),
+            "inputs_digest": inputs_digest,
             "labels": component.labels_json() if asked is None else {},
         }
     )
@@ -206,7 +207,14 @@ def checked_payload(
 def _digest(inputs: BaseModel) -> str | None:
     try:
         return digest(inputs)
-    except ComponentError:
+    except ComponentError as error:
+        # pydantic says no more than this where a value is nested beyond what it dumps. JSON
+        # text may be nested deeper, and a component that hands it back must not be blamed.
+        if "depth exceeded" in str(error.__cause__) or isinstance(error.__cause__, RecursionError):
+            message = "the inputs are nested too deep: no more than 250 levels can be written again"
+            raise PayloadError(
+                message, [{"loc": ["inputs"], "msg": message, "type": "too_deep"}]
+            ) from error
         return None  # a type that has no JSON form; inputs need none
 
 
