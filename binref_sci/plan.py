@@ -574,7 +574,7 @@ def _even(positions: NDArray[np.intp]) -> Grid | _Picks:
 
 
 def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return one int, slice, integer array or None (a new axis) an entry."""
+    """Return an int, slice, integer array, None (a new axis) or Ellipsis (no axis) an entry."""
     entries = list(key) if isinstance(key, tuple) else [key]
     parts: list[Any] = []
     masks: list[tuple[int, tuple[int, ...]]] = []  # where, among `parts`, and of which shape
@@ -618,7 +618,8 @@ def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
                 f"boolean index has shape {covered}, but the axes it covers have shape "
                 f"{shape[axis : axis + len(covered)]}"
             )
-    parts[at:at] = fill
+    # An Ellipsis that stands for no axis still comes between two index arrays.
+    parts[at:at] = fill if fill or ellipsis_at is None else [Ellipsis]
     return parts
 
 
@@ -637,6 +638,8 @@ def _resolve_basic(parts: list[Any], shape: tuple[int, ...]) -> Selection:
     axes: list[Grid | _Picks] = []
     final: list[int] = []
     for part in parts:
+        if part is Ellipsis:
+            continue
         if part is None:
             final.append(1)
             continue
@@ -664,6 +667,8 @@ def _resolve_advanced(parts: list[Any], shape: tuple[int, ...]) -> Selection:
     for n, part in enumerate(parts):
         if n == advanced[0]:
             before = len(basic) if together else 0
+        if part is Ellipsis:
+            continue
         if part is None:
             basic.append(1)
             continue

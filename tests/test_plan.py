@@ -262,3 +262,12 @@ def test_damage_to_a_frame_is_noticed_or_harmless(noise, place):
             assert stored.load().shape == (1, 40)
         except CorruptBufferError:
             pass
+
+
+def test_an_ellipsis_that_stands_for_no_axis_still_parts_two_indices(tmp_path):
+    array = np.arange(24.0).reshape(1, 2, 3, 4)
+    array.tofile(tmp_path / "x.bin")
+    stored = Stored(str(tmp_path), (Segment("x.bin", 0, 1, 192),), (2, 3, 4), array.dtype)
+    for key in [(slice(None), 0, ..., [0, 3]), (slice(None), [1, 0], ..., 2), (0, ..., 1, [0, 3])]:
+        np.testing.assert_array_equal(stored.read_snapshot(0, key), array[0][key])
+        np.testing.assert_array_equal(stored.read((slice(None), *key)), array[(slice(None), *key)])

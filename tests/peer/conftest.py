@@ -1,3 +1,3 @@
 """Scripts for another interpreter, not modules of this one."""
 
-collect_ignore = ["echo_api.py", "their_client.py"]
+collect_ignore = ["echo_api.py", "their_client.py", "their_gradients.py"]
