@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -100,7 +99,7 @@ def _end_child(error: BaseException | None) -> NoReturn:
         case SystemExit(code=int(status)):
             pass
         case _:
-            traceback.print_exception(error)
+            sys.excepthook(type(error), error, error.__traceback__)
             status = 1
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # none, full or closed

@@ -7,7 +7,7 @@ offer these methods, and must not pay for two libraries it never calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -45,6 +45,16 @@ class LazyArray(Protocol):
 
     def __dask_tokenize__(self) -> Any:
         """What changes when the data does."""
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return what tells these bytes from others, the same in every process."""
+    import hashlib  # loads OpenSSL, which a solver does not need
+
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(part)
+    return state.hexdigest()
 
 
 def preferred_chunks(

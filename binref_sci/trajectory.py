@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import os
@@ -300,17 +299,17 @@ class Trajectory:
 
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
-        digest = hashlib.blake2b(digest_size=16)
+        parts: list[bytes] = []
         files: dict[str, tuple[int, ...]] = {}
         for segment in stored.segments:
             path = segment.path
             if path not in files:
                 files[path] = tuple(identity(stored.root, path))
             place = (path, segment.offset, segment.count, segment.stride)
-            digest.update(repr(place).encode())
+            parts.append(repr(place).encode())
             if segment.offsets is not None:
-                digest.update(segment.offsets.tobytes())
-        digest.update(repr(files).encode())
+                parts.append(segment.offsets.tobytes())
+        parts.append(repr(files).encode())
         # One text, not a list a segment: dask would look at each of their items.
         return (
             "Trajectory",
@@ -318,7 +317,7 @@ class Trajectory:
             stored.inner,
             stored.dtype.name,
             stored.compression,
-            digest.hexdigest(),
+            lazy.digest(parts),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
