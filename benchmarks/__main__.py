@@ -41,7 +41,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PREAMBLE = """# Benchmarks
 
 `make bench` measures the product beside its peers and the limit, in one run and in turn: each
-figure is the best of at least {rounds} interleaved rounds (3 where a round takes seconds). Read the
+figure is the best of at least {rounds} interleaved rounds. Read the
 ratios: absolute times belong to one machine. Writing runs on tmpfs, so that only software is
 measured; folders are recycled between rounds. tesseract-core is version 1.15.0, unpatched.
 
