@@ -34,6 +34,9 @@ from binref_sci.dtypes import DTYPES, checked_shape, nbytes_of, to_stored
 from binref_sci.errors import BinrefError, InvalidReferenceError, PayloadError
 from binref_sci.reference import COMPRESSIONS, ArrayRef
 
+OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
+"""How the arrays of a response can be written; also the media types after ``application/``."""
+
 _BUFFER = re.compile(r"(?P<path>.+?)(?::(?P<offset>[0-9]+)(?::(?P<size>[0-9]+))?)?", re.DOTALL)
 _NUMBERED = re.compile(r":-?[0-9]+\Z")
 _LARGEST: Final = 2**63 - 1  # what a file offset and a NumPy length can be

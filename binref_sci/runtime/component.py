@@ -28,13 +28,13 @@ from binref_sci.runtime.gradients import (
     result_schema,
 )
 from binref_sci.runtime.schema import ArrayType, ShapeDType
+from binref_sci.wire import OUTPUT_FORMATS
 
 API_FILE: Final = "tesseract_api.py"
 UNKNOWN_VERSION: Final = "unknown"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
 """Endpoints that can be called; `apply` is the one every component has."""
 
-OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
 COMPRESSIONS: Final = ("lz4",)
 
 _SUMMARIES: Final = {

@@ -53,8 +53,6 @@ from binref_sci.writer import BinrefWriter
 
 Piece = bytes | memoryview
 
-OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
-
 _REFERENCES: Final = 4096  # references joined into one piece
 _PIECE: Final = 256 * 1024  # smaller pieces are joined up to this size
 _READ: Final = 4 << 20  # bytes of snapshots read at once
@@ -70,9 +68,9 @@ def checked_format(output_format: str, compression: str | None = None) -> str:
     FormatError
         Naming the formats and compressions there are.
     """
-    if output_format not in OUTPUT_FORMATS:
+    if output_format not in wire.OUTPUT_FORMATS:
         raise FormatError(
-            f"output format {output_format!r} is unknown; there are {', '.join(OUTPUT_FORMATS)}"
+            f"output format {output_format!r} is unknown; there are {', '.join(wire.OUTPUT_FORMATS)}"
         )
     if compression is not None and compression not in COMPRESSIONS:
         raise FormatError(

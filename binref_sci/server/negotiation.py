@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from binref_sci.errors import FormatError
+from binref_sci.wire import OUTPUT_FORMATS
 
-FORMATS = ("json", "json+base64", "json+binref")
 COMPRESSIONS = ("none", "lz4")
 GPU_TRANSPORTS = ("none",)
 
@@ -46,7 +46,7 @@ class _Range:
 
 def offered_formats(*, has_output_path: bool) -> tuple[str, ...]:
     """Return what a server can produce; references need a folder they lie in."""
-    return FORMATS if has_output_path else FORMATS[:2]
+    return OUTPUT_FORMATS if has_output_path else OUTPUT_FORMATS[:2]
 
 
 def negotiate(accept: str | None, *, formats: Sequence[str], default: Encoding) -> Encoding:
@@ -72,9 +72,9 @@ def negotiate(accept: str | None, *, formats: Sequence[str], default: Encoding) 
     Examples
     --------
     >>> default = Encoding("json+base64", None)
-    >>> negotiate("application/json;q=0.5, */*;q=0.1", formats=FORMATS, default=default)
+    >>> negotiate("application/json;q=0.5, */*;q=0.1", formats=OUTPUT_FORMATS, default=default)
     Encoding(output_format='json', compression=None)
-    >>> negotiate("application/json+binref;compression=lz4", formats=FORMATS, default=default)
+    >>> negotiate("application/json+binref;compression=lz4", formats=OUTPUT_FORMATS, default=default)
     Encoding(output_format='json+binref', compression='lz4')
     """
     if accept is None or not accept.strip():

@@ -22,6 +22,7 @@ from binref_sci.server.app import create_app
 from binref_sci.server.channel import Facts, Settings
 from binref_sci.server.negotiation import Encoding
 from binref_sci.server.pool import ComponentLoadError, Pool
+from binref_sci.wire import OUTPUT_FORMATS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,9 +217,9 @@ def _url(listener: socket.socket) -> str:
 
 
 def _complaint(output_format: str, formats: tuple[str, ...]) -> str:
-    if output_format in negotiation.FORMATS:
+    if output_format in OUTPUT_FORMATS:
         return (
             f"output format {output_format!r} answers with references to files: "
             "name a folder for them with --output-path"
         )
-    return f"unknown output format {output_format!r}; there are {', '.join(negotiation.FORMATS)}"
+    return f"unknown output format {output_format!r}; there are {', '.join(OUTPUT_FORMATS)}"
