@@ -443,7 +443,7 @@ def test_what_cannot_be_stored_is_refused_before_a_byte_is_written(tmp_path, val
 def test_names_must_be_text(tmp_path):
     with pytest.raises(ValueError, match=r"names of text, got 3"):
         brs.to_binref(xr.Dataset({3: 1}), tmp_path / "a")
-    with pytest.raises(FormatError, match=r"local folders"):
+    with pytest.raises(FormatError, match=r"write to a local folder"):
         brs.to_binref(xr.Dataset(), "s3://bucket/a")
 
 

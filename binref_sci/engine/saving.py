@@ -145,8 +145,12 @@ def _path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"the path must be text, got {text!r}")
-    if "://" in text:
-        raise FormatError(f"{text!r} is a URL; datasets are saved to local folders")
+    if "://" in text and not text.startswith("file://"):
+        raise FormatError(
+            f"{text!r} is a URL, and parts of an object cannot be written in place: write to a local "
+            "folder, then upload its files, run.json last (How to: Open and keep runs at URLs)"
+        )
+    text = text.removeprefix("file://")
     return os.fspath(Path(text).expanduser().absolute())
 
 

@@ -40,14 +40,16 @@ from binref_sci.plan import Segment
 from binref_sci.reference import COMPRESSIONS
 from binref_sci.runtime.schema import ShapeDType, array_to_json, serialization_context
 from binref_sci.storage import (
+    Root,
     create_buffer,
     open_buffer,
     read_into,
     require,
-    status_of,
+    size_of,
     truncated,
     write_at,
 )
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
 
@@ -366,6 +368,8 @@ class Encoding:
     def _find(self, layout: Layout) -> str:
         if layout.directory == self._run_path:
             return self.prefix + layout.path
+        if isinstance(layout.directory, RemotePath):
+            return ""
         real = os.fspath(Path(layout.directory, layout.path).resolve())
         for root, prefix in (
             (os.fspath(Path(self._run_path).resolve()), self.prefix),
@@ -505,7 +509,7 @@ def _rows(trajectory: Trajectory) -> Iterator[Any]:
 def _require(run: Run) -> None:
     """Check that all bytes of a run are there, by the size of the file."""
     layout = run.layout
-    size = status_of(layout.directory, layout.path).st_size
+    size = size_of(layout.directory, layout.path)
     nbytes = nbytes_of(layout.shape, layout.dtype)
     if not len(run.offsets):
         return
@@ -526,7 +530,7 @@ class _Store:
         self._directory = directory
         self._compression = compression
         self._writer: BinrefWriter | None = None
-        self._copies: dict[tuple[str, str, int], tuple[int, Layout]] = {}
+        self._copies: dict[tuple[Root, str, int], tuple[int, Layout]] = {}
         self._fd = -1
         self._name = ""
         self._end = 0
