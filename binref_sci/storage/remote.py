@@ -36,10 +36,10 @@ class _Look:
     infos: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class RemotePath(os.PathLike[str]):
+class RemotePath:
     """A file or folder of a store, with as much of `pathlib.Path` as reading a run takes.
 
-    As a path it is its URL. Pickled without anything that was read.
+    As a path (`os.fspath`) it is its URL. Pickled without anything that was read.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class RemotePath(os.PathLike[str]):
         Of the file or folder, without the protocol.
     """
 
+    # Not derived from os.PathLike, which it is: to ask for an instance of an abstract class
+    # costs half a microsecond, and every read asks.
     __slots__ = ("_fs", "_look", "path")
 
     def __init__(self, fs: Any, path: str, look: _Look | None = None) -> None:
