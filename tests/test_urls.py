@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import binref_sci as brs
-from binref_sci import BinrefArray, BinrefWriter, follow, open_dataset, open_datatree
+from binref_sci import BinrefWriter, follow, open_dataset, open_datatree
 from binref_sci.cli.app import app
 from binref_sci.engine.checks import check
 from binref_sci.engine.exporting import export

@@ -118,15 +118,20 @@ def _copy(
         made = xr.DataTree.from_dict(
             {node.path: _even(node.to_dataset(inherit=False)) for node in tree.subtree}
         )
-        variables = {f"{node.path}/{name}": node[name] for node in made.subtree for name in node}
+        nodes = [(node.path, node.to_dataset(inherit=False)) for node in made.subtree]
     else:
         made = _even(open_dataset(source, storage_options=storage_options))
-        variables = {str(name): made[name] for name in made.variables}
+        nodes = [("/", made)]
     with _Shown(f"export {place.suffix.lstrip('.')}"):
         if kind == ".zarr":
             made.to_zarr(place, zarr_format=3, consolidated=False)
             return
-        odd = [str(name) for name, one in variables.items() if one.dtype.kind == "c"]
+        odd = [
+            f"{path}/{name}".lstrip("/")
+            for path, ds in nodes
+            for name, one in ds.variables.items()
+            if one.dtype.kind == "c"
+        ]
         if odd:
             raise FormatError(f"netCDF has no complex numbers, but variables {odd} have; try .zarr")
         made.to_netcdf(place, engine="h5netcdf")

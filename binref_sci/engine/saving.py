@@ -335,7 +335,7 @@ class _Saving:
             if journal.header.compression is not None:
                 raise WriterError(
                     f"variable {name!r} is compressed: its parts differ in size and cannot be "
-                    "written in place; save it again as a whole"
+                    "written in place; save all of it again with mode='a', or without compression"
                 )
             plans.append((part, journal, tuple(spans[dim] for dim in part.dims)))
         for part, journal, key in plans:
@@ -431,7 +431,8 @@ def _shapes(
             if part.dims[0] != append_dim:
                 raise WriterError(
                     f"variable {name!r} has dims {part.dims}: only along the first can it grow, "
-                    f"not along {append_dim!r}"
+                    f"not along {append_dim!r}; transpose what is there and save it again with "
+                    "mode='w', or append along another dimension"
                 )
             if before.shape[1:] != shape[1:]:
                 raise WriterError(
