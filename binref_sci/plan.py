@@ -162,7 +162,20 @@ class Stored:
         TruncatedBufferError, BufferNotFoundError, CorruptBufferError
             If the bytes are not there.
         """
+        if type(key) is tuple and key and type(key[0]) is int and key[1:] == self._whole:
+            index = key[0] + len(self) if key[0] < 0 else key[0]
+            if self._whole and self.compression is None and 0 <= index < len(self):
+                made = self._room(self.inner)
+                for opened in _passes(self.root):
+                    with opened as buffers:
+                        self._read_snapshot(buffers, index, made)
+                return made
         return self._read(resolve(key, self.shape), key)
+
+    @cached_property
+    def _whole(self) -> tuple[slice, ...]:
+        """The index of all of a snapshot: what a player asks for, with nothing to plan."""
+        return (slice(None),) * len(self.inner)
 
     def read_outer(self, key: tuple[Any, ...]) -> Any:
         """Return the outer product of one integer, slice or 1-D integer array an axis.
@@ -206,7 +219,9 @@ class Stored:
         for opened in _passes(self.root):
             with opened as buffers:
                 if selection.points is None and self._is_snapshot(selection):
-                    self._read_snapshot(buffers, selection.axes[0], made)
+                    at = selection.axes[0]
+                    assert isinstance(at, Grid)  # _is_snapshot has looked
+                    self._read_snapshot(buffers, at.start, made)
                 elif selection.points is None:
                     self._read_outer(buffers, selection.axes, made)
                 else:
@@ -226,10 +241,11 @@ class Stored:
             and all(type(axis) is Grid and axis.step == 1 for axis in selection.axes)
         )
 
-    def _read_snapshot(self, buffers: _Buffers, at: Grid | _Picks, out: NDArray[Any]) -> None:
-        """Read one snapshot: what a player does for each picture, with nothing to plan."""
-        assert isinstance(at, Grid)  # the caller looked
-        segment, local = self.locate(at.start)
+    def _read_snapshot(self, buffers: _Buffers, index: int, out: NDArray[Any]) -> None:
+        """Read all of one uncompressed snapshot."""
+        if not out.size:
+            return
+        segment, local = self.locate(index)
         offset, _ = segment.place(local)
         buffer = buffers.open(segment.path)
         require(buffer, offset, out.nbytes)
