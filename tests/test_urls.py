@@ -1,18 +1,27 @@
 """Runs at URLs: a real S3 server on loopback, and fsspec's memory."""
 
+import functools
 import json
 import pickle
 import shutil
+import threading
+import time
 import warnings
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import dask
 import fsspec
 import numpy as np
 import pytest
 import s3fs
+import uvicorn
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 from typer.testing import CliRunner
 
 import binref_sci as brs
@@ -328,6 +337,61 @@ def test_file_urls_are_paths(tmp_path):
     ds = open_dataset(f"file://{tmp_path}/run", chunks=None, mmap=True)
     np.testing.assert_array_equal(ds.heat, FIELD)
     assert ds.encoding["source"] == str(tmp_path / "run")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Lists folders, and gives all of a file whatever range is asked for."""
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def web(app):
+    """A web server on loopback; gives its URL."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_a_web_server_that_knows_byte_ranges_is_enough(tmp_path):
+    write(tmp_path)
+    (buffer,) = (path for path in tmp_path.glob("*.bin") if path.stat().st_size > 10_000)
+    field = {
+        "object_type": "array",
+        "shape": [40, 32, 24],
+        "dtype": "float64",
+        "data": {"encoding": "binref", "buffer": f"{buffer.name}:0"},
+    }
+    (tmp_path / "results.json").write_text(json.dumps({"heat": field}))
+    (journal,) = tmp_path.glob("*.jsonl")
+    with web(Starlette(routes=[Mount("/", StaticFiles(directory=tmp_path))])) as url:
+        for name in ("results.json", journal.name):  # there is no listing
+            ds = open_dataset(f"{url}/{name}", chunks=None)
+            np.testing.assert_array_equal(ds.heat[3:9, :, 4], FIELD[3:9, :, 4])
+        with pytest.raises(BufferNotFoundError, match="nothing"):
+            open_dataset(f"{url}/nothing.json")
+
+
+def test_a_web_server_without_byte_ranges_is_an_error_and_not_the_wrong_bytes(tmp_path):
+    write(tmp_path / "run")
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path)
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            ds = open_dataset(f"http://127.0.0.1:{server.server_port}/run", chunks=None)
+            with pytest.raises(TruncatedBufferError, match="does the store know byte ranges"):
+                ds.heat[3].load()
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_cannot_be_says_so(tmp_path):
