@@ -54,7 +54,7 @@ from binref_sci.journal import (
     run_id_of,
     take_lock,
 )
-from binref_sci.labels import Labels, attrs_to_json
+from binref_sci.labels import Labels, attrs_to_json, checked_text
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import checked_compression
 from binref_sci.storage import confine, create_buffer, sync_directory, write_at
@@ -226,6 +226,13 @@ class BinrefWriter:
         self._closed = True  # until it is made: __del__ may come earlier
         if name is not None and (not isinstance(name, str) or not name):
             raise WriterError(f"name must be a non-empty string or None, got {name!r}")
+        if run_id is not None and (not isinstance(run_id, str) or not run_id):
+            raise WriterError(f"run_id must be a non-empty string or None, got {run_id!r}")
+        try:
+            for text, what in ((name, "name"), (run_id, "run_id")):
+                checked_text(text or "", what)
+        except ValueError as error:
+            raise WriterError(str(error)) from None
         if durability not in ("process", "power"):
             raise WriterError(f"durability must be 'process' or 'power', got {durability!r}")
         if mode not in ("w", "a"):
@@ -886,6 +893,8 @@ def _labels(
     attrs: Mapping[str, Any] | None,
 ) -> tuple[Labels, dict[str, Any]]:
     """Return the labels, and the attributes of the times apart from them."""
+    if not isinstance(coords, Mapping | None):
+        raise TypeError(f"coords must be a dict of names to values, got {coords!r}")
     given = dict(coords or {})
     time_attrs: dict[str, Any] = {}
     try:

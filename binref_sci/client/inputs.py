@@ -77,6 +77,8 @@ class Inputs:
             payload = {"inputs": _plain(inputs, "inputs")}
             payload |= {key: _plain(value, key) for key, value in (beside or {}).items()}
             self._skeleton = Skeleton(payload, self._mark)
+        except RecursionError:
+            raise PayloadError("the inputs are nested too deep, or contain themselves") from None
         except ComponentError as error:  # the encoder's view: here it is the caller's value
             raise PayloadError(f"the inputs cannot be written as JSON: {error}") from error
 
