@@ -25,8 +25,8 @@ from binref_sci.client.snapshots import in_memory
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError, PayloadError, UnsupportedDTypeError
 from binref_sci.reference import ArrayRef
-from binref_sci.runtime.encoder import Skeleton
 from binref_sci.runtime.schema import ShapeDType
+from binref_sci.runtime.skeleton import Skeleton
 from binref_sci.trajectory import Trajectory
 
 Piece = bytes | memoryview
