@@ -4,6 +4,7 @@ import functools
 import json
 import pickle
 import shutil
+import textwrap
 import threading
 import time
 import warnings
@@ -25,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from typer.testing import CliRunner
 
 import binref_sci as brs
-from binref_sci import BinrefWriter, follow, open_dataset, open_datatree
+from binref_sci import BinrefWriter, Tesseract, follow, open_dataset, open_datatree
 from binref_sci.cli.app import app
 from binref_sci.engine.checks import check
 from binref_sci.engine.exporting import export
@@ -512,3 +513,34 @@ def test_show_check_and_export_take_urls(place, tmp_path):
     fs.rm(f"{url}/{buffer}")
     report = check(url, options)
     assert any(buffer in problem for problem in report.problems)
+
+
+COMPONENT = """
+    from pydantic import BaseModel
+    from binref_sci import open_references
+    from binref_sci.runtime import Array, Float64
+
+    class InputSchema(BaseModel):
+        url: str
+
+    class OutputSchema(BaseModel):
+        all: list[Array[(None, None), Float64]]
+        one: Array[(None, None), Float64]
+
+    def apply(inputs):
+        heat = open_references(inputs.url)["heat"]
+        return OutputSchema(all=heat[:3], one=heat[7])
+"""
+
+
+def test_arrays_of_a_url_that_a_component_returns_are_copied_into_its_run(tmp_path):
+    fs = fsspec.filesystem("memory")
+    write(tmp_path / "run")
+    upload(fs, tmp_path / "run", "memory://returned")
+    (tmp_path / "tesseract_api.py").write_text(textwrap.dedent(COMPONENT))
+    sim = Tesseract.from_tesseract_api(tmp_path, output_path=tmp_path / "out", lazy=True)
+    with pytest.warns(RuntimeWarning, match="MiB"):
+        made = sim.apply({"url": "memory://returned"})
+    fs.rm("/returned", recursive=True)
+    np.testing.assert_array_equal(made["all"], FIELD[:3])
+    np.testing.assert_array_equal(made["one"], FIELD[7])
