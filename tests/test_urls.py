@@ -539,7 +539,7 @@ def test_arrays_of_a_url_that_a_component_returns_are_copied_into_its_run(tmp_pa
     upload(fs, tmp_path / "run", "memory://returned")
     (tmp_path / "tesseract_api.py").write_text(textwrap.dedent(COMPONENT))
     sim = Tesseract.from_tesseract_api(tmp_path, output_path=tmp_path / "out", lazy=True)
-    with pytest.warns(RuntimeWarning, match="MiB"):
+    with pytest.warns(RuntimeWarning, match="are copied into the run directory"):
         made = sim.apply({"url": "memory://returned"})
     fs.rm("/returned", recursive=True)
     np.testing.assert_array_equal(made["all"], FIELD[:3])
