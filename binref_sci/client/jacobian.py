@@ -18,7 +18,8 @@ from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
 from binref_sci.operators import MatrixOperator
 from binref_sci.runtime import paths
-from binref_sci.runtime.gradients import GRADIENTS, labels_of
+from binref_sci.runtime.gradients.kinds import GRADIENTS
+from binref_sci.runtime.gradients.labels import labels_of
 
 _JACOBIAN = GRADIENTS["jacobian"]
 

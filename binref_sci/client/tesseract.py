@@ -18,7 +18,8 @@ from binref_sci.client.replies import Reply
 from binref_sci.client.result import Result
 from binref_sci.client.settings import Settings, absolute
 from binref_sci.errors import FormatError, PayloadError, RemoteError
-from binref_sci.runtime.gradients import GRADIENTS, Gradient, labels_of
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
+from binref_sci.runtime.gradients.labels import labels_of
 from binref_sci.runtime.run import checked_run_id
 
 

@@ -31,7 +31,8 @@ from binref_sci.matrix import Matrix
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES, Block
-from binref_sci.runtime.probing import arrays_of, calling, inexact, scratch, shapes_of
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of
 
 Jacobian = dict[str, dict[str, BinrefArray]]
 Folder = str | os.PathLike[str]
@@ -80,7 +81,7 @@ def jacobian_from_vjp(
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
     for output, found in shapes_of(eval_fn, inputs, sorted(jac_outputs)).items():
-        rows = _one_hot(found.shape, inexact(found.dtype))
+        rows = _one_hot(found.shape, derivative_dtype(found.dtype))
 
         def product(cotangent: NDArray[Any], output: str = output) -> Any:
             return vjp_fn(
@@ -141,7 +142,7 @@ def _block(
     directory: Folder,
 ) -> Block:
     what = f"the product for output {output!r} and input {path!r}"
-    return Block(outer, point.shape, inexact(dtype), what=what, output_path=directory)
+    return Block(outer, point.shape, derivative_dtype(dtype), what=what, output_path=directory)
 
 
 def jacobian_from_jvp(
@@ -192,7 +193,7 @@ def jacobian_from_jvp(
         point = np.asarray(paths.get(inputs, path))
 
         def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
-            dtype = inexact(point.dtype)
+            dtype = derivative_dtype(point.dtype)
             # Of an input without elements, one product all the same: it tells the shapes.
             tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
             with scratch() as folder:
@@ -257,7 +258,7 @@ def written_columns(
                     block = Block(
                         found.shape,
                         inner,
-                        inexact(found.dtype),
+                        derivative_dtype(found.dtype),
                         what=f"the product for output {output!r} and input {path!r}",
                         output_path=directory,
                     )
