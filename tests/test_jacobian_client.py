@@ -224,12 +224,12 @@ def test_products_equal_those_in_memory(
     assert made.shape == flat.shape
     right = random.normal(size=(flat.shape[1], *vectors))
     left = random.normal(size=(flat.shape[0], *vectors)) + 1j
-    old = matrix.BLOCK_BYTES
+    old = matrix.BLOCK_BYTES, matrix.WINDOW_BYTES
     try:
-        matrix.BLOCK_BYTES = block
+        matrix.BLOCK_BYTES, matrix.WINDOW_BYTES = block, 3 * block
         results = made.times(right), made.transposed_times(left), made.adjoint_times(left)
     finally:
-        matrix.BLOCK_BYTES = old
+        matrix.BLOCK_BYTES, matrix.WINDOW_BYTES = old
     wanted = flat @ right, flat.T @ left, flat.conj().T @ left
     for found, expected in zip(results, wanted, strict=True):
         assert found.shape == expected.shape
@@ -248,6 +248,17 @@ def test_a_buffer_that_is_cut_short_is_told(tmp_path):
     path.write_bytes(b"no lz4 frame" * 2000)
     with pytest.raises(CorruptBufferError):
         MatrixOperator(packed, 1) @ np.ones(40)
+
+
+def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(matrix, "WINDOW_BYTES", 4096)
+    stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
+    pieces = Matrix(stored, 1)._pieces()
+    next(pieces)
+    (tmp_path / stored.path).write_bytes(bytes(4096))
+    with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
+        next(pieces)
 
 
 def test_axes_that_are_not_there_are_refused():
