@@ -26,10 +26,10 @@ from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
 from binref_sci.storage import OpenBuffer, map_range, open_buffer, read_into, require
 
-BLOCK_BYTES: Final = 8 * 1024 * 1024
+BLOCK_BYTES: Final = 4 * 1024 * 1024
 """What is multiplied at a time, in bytes; see `benchmarks/jacobian.py`."""
 
-WINDOW_BYTES: Final = 4 * BLOCK_BYTES
+WINDOW_BYTES: Final = 16 * BLOCK_BYTES
 """What is mapped at a time, in bytes; two windows may be there at once."""
 
 

@@ -16,7 +16,7 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
     """A matrix, on disk as a rule, that is multiplied as it is read.
 
     ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat`` go once through the bytes, of which
-    no more than 64 MiB are in memory at a time. So ``svds``, ``lsqr``,
+    no more than two windows of 64 MiB are in memory at a time. So ``svds``, ``lsqr``,
     ``lsmr`` or ``cg`` work on a Jacobian larger than memory. Nothing is kept between two
     products, and no file is open: operators can be pickled, and used from many threads.
 

@@ -272,7 +272,7 @@ class _Check:
         asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector)
         try:
             return differentiated(self.component, asked, self.values, self.run)
-        except ComponentError as error:
+        except (ComponentError, PayloadError) as error:
             return str(error)
 
     def _error(

@@ -17,7 +17,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -318,16 +318,12 @@ def jvp_from_jacobian(
         If the Jacobian lacks a block or a block has another shape.
     """
     made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(jvp_inputs), sorted(jvp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for output in outputs:
-            for path in chosen:
-                tangent = np.asarray(tangent_vector[path])
-                block = _of(jacobian, output, path)
-                split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
-                part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
-                made[output] = made[output] + part if output in made else part
+    with _blocks_of(jacobian_fn, inputs, jvp_inputs, jvp_outputs) as blocks:
+        for output, path, block in blocks:
+            tangent = np.asarray(tangent_vector[path])
+            split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
+            part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
+            made[output] = made[output] + part if output in made else part
     return made
 
 
@@ -357,21 +353,35 @@ def vjp_from_jacobian(
         If the Jacobian lacks a block or a block has another shape.
     """
     made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(vjp_inputs), sorted(vjp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for path in chosen:
-            for output in outputs:
-                cotangent = np.asarray(cotangent_vector[output])
-                block = _of(jacobian, output, path)
-                split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
-                part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
-                part = part.reshape(block.shape[split:])
-                made[path] = made[path] + part if path in made else part
+    with _blocks_of(jacobian_fn, inputs, vjp_inputs, vjp_outputs) as blocks:
+        for output, path, block in blocks:
+            cotangent = np.asarray(cotangent_vector[output])
+            split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
+            part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
+            part = part.reshape(block.shape[split:])
+            made[path] = made[path] + part if path in made else part
     return made
 
 
-def _of(jacobian: Any, output: str, path: str) -> Any:
+@contextmanager
+def _blocks_of(
+    jacobian_fn: Callable[..., Any],
+    inputs: BaseModel,
+    wrt: Iterable[str],
+    of: Iterable[str],
+) -> Iterator[Iterator[tuple[str, str, Any]]]:
+    """Give output, input and block of a Jacobian; those on disk last as long."""
+    chosen, outputs = sorted(wrt), sorted(of)
+    with scratch() as folder, calling(folder):
+        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
+        yield (
+            (output, path, _block_at(jacobian, output, path))
+            for output in outputs
+            for path in chosen
+        )
+
+
+def _block_at(jacobian: Any, output: str, path: str) -> Any:
     try:
         block = jacobian[output][path]
     except (KeyError, TypeError) as error:
