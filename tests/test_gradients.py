@@ -172,7 +172,7 @@ def jvp(vector, inputs=("x",), outputs=("y",)):
 @given(st.lists(st.one_of(
     st.tuples(st.just("field"), st.from_regex(r"[a-z_]\w*", fullmatch=True).filter(str.isidentifier)),
     st.tuples(st.just("item"), st.integers(0, 99).map(str)),
-    st.tuples(st.just("key"), st.text(min_size=1)),
+    st.tuples(st.just("key"), st.text()),
 ), min_size=1))  # fmt: skip
 def test_every_path_is_read_back_as_it_was_spelled(steps):
     made = tuple(paths.Step(kind, name) for kind, name in steps)
@@ -181,7 +181,7 @@ def test_every_path_is_read_back_as_it_was_spelled(steps):
 
 @pytest.mark.parametrize(
     "path",
-    ["", ".", "x.", "[-1]", "[1.5]", "[]", "{}", "a b", "[" + "9" * 5000 + "]", "a..b", "{a"],
+    ["", ".", "x.", "[-1]", "[1.5]", "[]", "a b", "[" + "9" * 5000 + "]", "a..b", "{a"],
 )
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(paths.PathError):

@@ -132,7 +132,7 @@ def _spellings(schema: type[BaseModel]) -> tuple[dict[str, ArrayType], dict[str,
             continue
         steps = leaf.path.split(".")
         if models.ITEM in steps or models.VALUE in steps:
-            general = {models.ITEM: r"\[\d+\]", models.VALUE: r"\{(?:[^{}\\]|\\.)+\}"}
+            general = {models.ITEM: r"\[\d+\]", models.VALUE: r"\{(?:[^{}\\]|\\.)*\}"}
             patterns["^" + r"\.".join(general.get(step, step) for step in steps) + "$"] = leaf.array
         else:
             exact[leaf.path] = leaf.array
