@@ -646,3 +646,95 @@ def test_a_server_says_422_to_a_cotangent_that_does_not_fit_the_output(tmp_path)
         answer = http.post("/vector_jacobian_product", json=body)
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"] == ["body", "cotangent_vector", "y"]
+
+
+def test_vectors_over_http_as_the_case_is_written(tmp_path):
+    """R35: float64 of shape [2]; vectors of other shapes, kinds and keys."""
+    body = """
+        from pydantic import BaseModel
+        from binref_sci.runtime import *
+
+        class InputSchema(BaseModel):
+            x: Differentiable[Array[(2,), Float64]]
+
+        class OutputSchema(BaseModel):
+            y: Differentiable[Array[(2,), Float64]]
+
+        def apply(inputs):
+            return OutputSchema(y=inputs.x**3)
+
+        def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+            assert cotangent_vector["y"].dtype == "float64"
+            return {"x": 3 * inputs.x**2 * cotangent_vector["y"]}
+
+        def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+            assert tangent_vector["x"].dtype == "float64"
+            return {"y": 3 * inputs.x**2 * tangent_vector["x"]}
+    """
+    folder = made_of(tmp_path / "component", body)
+    inputs = {"x": [1.5, 2.0]}
+    single = {
+        "object_type": "array",
+        "shape": [2],
+        "dtype": "float32",
+        "data": {"buffer": [1.0, 0.0], "encoding": "json"},
+    }
+    served = serving(folder, "--output-path", tmp_path / "out", log_file=tmp_path / "log")
+    with served as server, server.client() as http:
+        for name, asking, field, key in (
+            ("vector_jacobian_product", vjp, "cotangent_vector", "y"),
+            ("jacobian_vector_product", jvp, "tangent_vector", "x"),
+        ):
+            answers = []
+            for vector in ([1, 0], [1.0, 0.0], single):
+                answer = http.post(f"/{name}", json={"inputs": inputs, **asking({key: vector})})
+                assert answer.status_code == 200, answer.text
+                (found,) = decode(answer.content).values()
+                assert found.dtype == "float64"
+                answers.append(found)
+            np.testing.assert_array_equal(answers, [[6.75, 0.0]] * 3)
+            for vector, loc in (
+                ({key: [1.0, 0.0, 0.0]}, key),
+                ({}, key),
+                ({key: [1.0, 0.0], "q": [1.0]}, "q"),
+            ):
+                answer = http.post(f"/{name}", json={"inputs": inputs, **asking(vector)})
+                assert answer.status_code == 422
+                (entry,) = answer.json()["detail"]
+                assert entry["loc"] == ["body", field, loc]
+                assert repr(loc) in entry["msg"]
+
+
+def test_complex_numbers_over_http_as_the_case_is_written(tmp_path):
+    """R47: as an output and as a block of a Jacobian, in all three encodings."""
+    body = """
+        import numpy as np
+        from pydantic import BaseModel
+        from binref_sci.runtime import *
+
+        Z = np.array([1 + 2j, -0.5j, complex(np.nan, 1)])
+
+        class InputSchema(BaseModel):
+            x: Differentiable[Float64]
+
+        class OutputSchema(BaseModel):
+            z: Differentiable[Array[(3,), Complex128]]
+
+        def apply(inputs):
+            return OutputSchema(z=Z)
+
+        def jacobian(inputs, jac_inputs, jac_outputs):
+            return {"z": {"x": Z}}
+    """
+    folder = made_of(tmp_path / "component", body)
+    expected = np.array([1 + 2j, -0.5j, complex(np.nan, 1)])
+    out = tmp_path / "out"
+    with serving(folder, "--output-path", out, log_file=tmp_path / "log") as server:
+        for form in FORMATS:
+            with Tesseract.from_url(server.url, output_path=out, output_format=form) as sim:
+                for found in (
+                    sim.apply({"x": 1.0})["z"],
+                    sim.jacobian({"x": 1.0}, ["x"], ["z"])["z"]["x"],
+                ):
+                    assert found.dtype == "complex128"
+                    assert found.tobytes() == expected.tobytes()
