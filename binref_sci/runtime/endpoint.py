@@ -21,12 +21,13 @@ from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
 from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.encoder import Encoding, Piece, checked_format, digest
+from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.probing import calling, scratch
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
+from binref_sci.runtime.skeleton import digest
 
 
 @dataclass(frozen=True)
