@@ -32,7 +32,7 @@ from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES, Block
 from binref_sci.runtime.gradients.arrays import derivative_dtype
-from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of
+from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of, throwaway
 
 Jacobian = dict[str, dict[str, BinrefArray]]
 Folder = str | os.PathLike[str]
@@ -117,8 +117,9 @@ def _rows(
     total = math.prod(outer)
     bar = ProgressBar(f"Jacobian of {output}", total)
     with ExitStack() as opened, scratch() as folder:
+        call = throwaway(folder)
         for done, cotangent in enumerate(cotangents):
-            with calling(folder):
+            with calling(call):
                 rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
             for path, row in rows.items():
                 if path not in blocks:
@@ -197,8 +198,9 @@ def jacobian_from_jvp(
             # Of an input without elements, one product all the same: it tells the shapes.
             tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
             with scratch() as folder:
+                call = throwaway(folder)
                 for tangent in tangents:
-                    with calling(folder):
+                    with calling(call):
                         product = jvp_fn(
                             inputs=inputs,
                             jvp_inputs={path},
@@ -372,7 +374,7 @@ def _blocks_of(
 ) -> Iterator[Iterator[tuple[str, str, Any]]]:
     """Give output, input and block of a Jacobian; those on disk last as long."""
     chosen, outputs = sorted(wrt), sorted(of)
-    with scratch() as folder, calling(folder):
+    with scratch() as folder, calling(throwaway(folder)):
         jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
         yield (
             (output, path, _block_at(jacobian, output, path))

@@ -24,7 +24,7 @@ from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
-from binref_sci.runtime.probing import calling, scratch
+from binref_sci.runtime.probing import calling, scratch, throwaway
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
 from binref_sci.runtime.skeleton import digest
@@ -300,7 +300,7 @@ def _blame(
     if not requests.leaves_open(asked, component.output_schema):
         return
     try:
-        with scratch(run.path) as folder, calling(folder):
+        with scratch(run.path) as folder, calling(throwaway(folder)):
             made = component.output_schema.model_validate(component.module.apply(inputs))
     except Exception:  # that it fails here too is no news
         return
