@@ -250,6 +250,16 @@ def test_a_buffer_that_is_cut_short_is_told(tmp_path):
         MatrixOperator(packed, 1) @ np.ones(40)
 
 
+def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
+    stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
+    pieces = Matrix(stored, 1)._pieces()
+    next(pieces)
+    (tmp_path / stored.path).write_bytes(bytes(4096))
+    with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
+        list(pieces)
+
+
 def test_axes_that_are_not_there_are_refused():
     with pytest.raises(ValueError, match="no 3 axes"):
         MatrixOperator(np.ones((2, 2)), 3)

@@ -17,7 +17,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ from binref_sci.matrix import Matrix
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES, Block
-from binref_sci.runtime.probing import arrays_of, calling, inexact, scratch, shapes_of
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of
 
 Jacobian = dict[str, dict[str, BinrefArray]]
 Folder = str | os.PathLike[str]
@@ -80,7 +81,7 @@ def jacobian_from_vjp(
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
     for output, found in shapes_of(eval_fn, inputs, sorted(jac_outputs)).items():
-        rows = _one_hot(found.shape, inexact(found.dtype))
+        rows = _one_hot(found.shape, derivative_dtype(found.dtype))
 
         def product(cotangent: NDArray[Any], output: str = output) -> Any:
             return vjp_fn(
@@ -141,7 +142,7 @@ def _block(
     directory: Folder,
 ) -> Block:
     what = f"the product for output {output!r} and input {path!r}"
-    return Block(outer, point.shape, inexact(dtype), what=what, output_path=directory)
+    return Block(outer, point.shape, derivative_dtype(dtype), what=what, output_path=directory)
 
 
 def jacobian_from_jvp(
@@ -192,7 +193,7 @@ def jacobian_from_jvp(
         point = np.asarray(paths.get(inputs, path))
 
         def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
-            dtype = inexact(point.dtype)
+            dtype = derivative_dtype(point.dtype)
             # Of an input without elements, one product all the same: it tells the shapes.
             tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
             with scratch() as folder:
@@ -257,7 +258,7 @@ def written_columns(
                     block = Block(
                         found.shape,
                         inner,
-                        inexact(found.dtype),
+                        derivative_dtype(found.dtype),
                         what=f"the product for output {output!r} and input {path!r}",
                         output_path=directory,
                     )
@@ -317,16 +318,12 @@ def jvp_from_jacobian(
         If the Jacobian lacks a block or a block has another shape.
     """
     made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(jvp_inputs), sorted(jvp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for output in outputs:
-            for path in chosen:
-                tangent = np.asarray(tangent_vector[path])
-                block = _of(jacobian, output, path)
-                split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
-                part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
-                made[output] = made[output] + part if output in made else part
+    with _blocks_of(jacobian_fn, inputs, jvp_inputs, jvp_outputs) as blocks:
+        for output, path, block in blocks:
+            tangent = np.asarray(tangent_vector[path])
+            split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
+            part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
+            made[output] = made[output] + part if output in made else part
     return made
 
 
@@ -356,21 +353,35 @@ def vjp_from_jacobian(
         If the Jacobian lacks a block or a block has another shape.
     """
     made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(vjp_inputs), sorted(vjp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for path in chosen:
-            for output in outputs:
-                cotangent = np.asarray(cotangent_vector[output])
-                block = _of(jacobian, output, path)
-                split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
-                part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
-                part = part.reshape(block.shape[split:])
-                made[path] = made[path] + part if path in made else part
+    with _blocks_of(jacobian_fn, inputs, vjp_inputs, vjp_outputs) as blocks:
+        for output, path, block in blocks:
+            cotangent = np.asarray(cotangent_vector[output])
+            split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
+            part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
+            part = part.reshape(block.shape[split:])
+            made[path] = made[path] + part if path in made else part
     return made
 
 
-def _of(jacobian: Any, output: str, path: str) -> Any:
+@contextmanager
+def _blocks_of(
+    jacobian_fn: Callable[..., Any],
+    inputs: BaseModel,
+    wrt: Iterable[str],
+    of: Iterable[str],
+) -> Iterator[Iterator[tuple[str, str, Any]]]:
+    """Give output, input and block of a Jacobian; those on disk last as long."""
+    chosen, outputs = sorted(wrt), sorted(of)
+    with scratch() as folder, calling(folder):
+        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
+        yield (
+            (output, path, _block_at(jacobian, output, path))
+            for output in outputs
+            for path in chosen
+        )
+
+
+def _block_at(jacobian: Any, output: str, path: str) -> Any:
     try:
         block = jacobian[output][path]
     except (KeyError, TypeError) as error:

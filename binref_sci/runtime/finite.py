@@ -33,7 +33,8 @@ from binref_sci.errors import ComponentError
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES
 from binref_sci.runtime.derived import written_columns
-from binref_sci.runtime.probing import Evaluation, inexact
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.probing import Evaluation
 
 Algorithm = Literal["central", "forward"]
 Eps = float | Mapping[str, float] | None
@@ -184,7 +185,7 @@ def finite_difference_vjp(
     made: Values = {}
     for path in chosen:
         point = np.asarray(paths.get(inputs, path))
-        dtype = np.result_type(inexact(point.dtype), *cotangents.values())
+        dtype = np.result_type(derivative_dtype(point.dtype), *cotangents.values())
         flat = np.zeros(point.size, dtype)
         for number, column in enumerate(steps.columns(path)):
             for output, cotangent in cotangents.items():
@@ -241,7 +242,7 @@ class _Stepping:
 
     def _relative(self, *points: NDArray[Any]) -> float:
         """Return the step relative to an element, by the coarsest dtype involved."""
-        kinds = [inexact(each.dtype) for each in (*points, *self.base.values())]
+        kinds = [derivative_dtype(each.dtype) for each in (*points, *self.base.values())]
         unit = max((float(np.finfo(kind).eps) for kind in kinds), default=2.0**-52)
         power = 1 / 3 if self.algorithm == "central" else 1 / 2
         return math.pow(unit, power)
@@ -294,7 +295,7 @@ class _Stepping:
                     f"shape {points[path].shape}"
                 )
         longest = max((_largest(each) for each in tangents.values()), default=0.0)
-        dtype = np.result_type(*(inexact(each.dtype) for each in points.values()))
+        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
         if longest == 0.0:
             return self._quotients(self.base, self.base, 1.0, dtype)
         given = next(iter({self.eps[path] for path in tangents}))
@@ -319,7 +320,7 @@ class _Stepping:
                     f"output {output!r} has shape {value.shape} beside the inputs and "
                     f"{self.base[output].shape} at them"
                 )
-            kind = np.result_type(inexact(value.dtype), dtype)
+            kind = np.result_type(derivative_dtype(value.dtype), dtype)
             made[output] = np.asarray((_wide(value) - _wide(lower[output])) / width).astype(kind)
         return made
 

@@ -135,8 +135,3 @@ def _shape(value: Any) -> Shape:
         return Shape(tuple(value["shape"]), np.dtype(value["dtype"]))
     array = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
     return Shape(tuple(array.shape), np.dtype(array.dtype))
-
-
-def inexact(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype that can hold derivatives: the same, or float64 for whole numbers."""
-    return dtype if dtype.kind in "fc" else DTYPES["float64"]
