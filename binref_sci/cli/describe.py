@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from binref_sci.cli.terminal import reflowed
-from binref_sci.runtime.component import UNKNOWN_VERSION, Component
+from binref_sci.runtime.component import Component
+from binref_sci.runtime.config import UNKNOWN_VERSION
 
 _SCHEMA_ROOT = "#/components/schemas/"
 # A model that contains itself is told this deep.

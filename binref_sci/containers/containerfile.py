@@ -1,0 +1,120 @@
+"""The Containerfile of a component: text, from its configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from binref_sci.containers.layout import (
+    COMPONENT,
+    ENTRYPOINT,
+    ENVIRONMENT,
+    INPUT_PATH,
+    OUTPUT_PATH,
+    PORT,
+    USER,
+)
+from binref_sci.runtime.config import ComponentConfig
+
+SYSTEM: Final = "system"
+"""First stage: the base image with Python and the packages of its system."""
+
+WHEELS: Final = "wheels"
+FILES: Final = "component"
+DATA: Final = "data"
+"""Folders of the build context: Python packages, the component, and its further files."""
+
+_APT: Final = "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
+
+
+def containerfile(config: ComponentConfig, base: str, pip: str) -> str:
+    """Return the text of the Containerfile.
+
+    Parameters
+    ----------
+    config
+        Of the component.
+    base
+        Name of the base image.
+    pip
+        Name of the wheel of pip among the wheels; pip runs from it and stays out of the image.
+
+    Examples
+    --------
+    >>> text = containerfile(ComponentConfig(name="heat"), "debian:bookworm-slim", "pip.whl")
+    >>> text.splitlines()[1]
+    'FROM debian:bookworm-slim AS system'
+    """
+    build = config.build_config
+    venv = ["python3", "-m", "venv", "--without-pip", ENVIRONMENT]
+    if build.inherit_base_image_packages:
+        venv.insert(3, "--system-site-packages")
+    python = f"{ENVIRONMENT}/bin/python"
+    install = [python, f"/{WHEELS}/{pip}/pip", "install", "--no-index", "--no-deps"]
+    install += ["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore"]
+    install += ["-r", f"/{WHEELS}/installed.txt"]
+    # By their hash, not by date: true wherever the layer is unpacked. Nobody can write there.
+    compile_all = [python, "-m", "compileall", "-q", "-j", "0"]
+    compile_all += ["--invalidation-mode", "unchecked-hash"]
+    folders = f"mkdir -p {INPUT_PATH} {OUTPUT_PATH} && chmod 1777 {OUTPUT_PATH}"
+    lines = [
+        "# Written by binref-sci build.",
+        f"FROM {base} AS {SYSTEM}",
+        "USER root",
+        f"RUN command -v python3 || ({_APT.format('python3')})",
+        *([f"RUN {_APT.format(' '.join(build.extra_packages))}"] if build.extra_packages else []),
+        "",
+        f"FROM {SYSTEM} AS environment",
+        *_variables(build.build_env),
+        f"COPY {WHEELS} /{WHEELS}",
+        f"RUN {json.dumps(venv)}",
+        f"RUN {json.dumps(install)}",
+        # Some packages carry files for other Pythons; they do not compile, and need not.
+        f"RUN {' '.join(compile_all)} {ENVIRONMENT}/lib || true",
+        "",
+        f"FROM {SYSTEM}",
+        f"COPY --from=environment {ENVIRONMENT} {ENVIRONMENT}",
+        f"WORKDIR {COMPONENT}",
+        f"COPY {FILES} {COMPONENT}",
+        f"RUN {folders}",
+        *(
+            f"COPY {json.dumps([f'{DATA}/{number}', target])}"
+            for number, (_, target) in enumerate(data_targets(config))
+        ),
+        f"ENV PATH={ENVIRONMENT}/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp",
+        *_variables(config.env),
+        *build.custom_build_steps,
+        f"USER {USER}:{USER}",
+        f"EXPOSE {PORT}",
+        "STOPSIGNAL SIGTERM",
+        f"HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD {json.dumps([*ENTRYPOINT, 'health'])}",
+        f"ENTRYPOINT {json.dumps(ENTRYPOINT)}",
+        'CMD ["--help"]',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def data_targets(config: ComponentConfig) -> Sequence[tuple[str, str]]:
+    """Return source and absolute target of each further file or folder.
+
+    Examples
+    --------
+    >>> build = {"package_data": [["mesh.h5", "mesh.h5"], ["shared", "/opt/shared"]]}
+    >>> data_targets(ComponentConfig(name="heat", build_config=build))
+    [('mesh.h5', '/tesseract/mesh.h5'), ('shared', '/opt/shared')]
+    """
+    return [
+        (source, target if target.startswith("/") else f"{COMPONENT}/{target}")
+        for source, target in config.build_config.package_data
+    ]
+
+
+def _variables(variables: Mapping[str, str]) -> list[str]:
+    return [f"ENV {name}={_quoted(value)}" for name, value in variables.items()]
+
+
+def _quoted(value: str) -> str:
+    for letter in '\\"$':
+        value = value.replace(letter, f"\\{letter}")
+    return f'"{value}"'
