@@ -98,7 +98,7 @@ def build(
         wheels.mkdir()
         tell(f"system: {base}")
         recipe = context / "Containerfile"
-        recipe.write_text(files.containerfile(config, base, "pip.whl"))
+        recipe.write_text(files.containerfile(config, base))
         platform = config.build_config.target_platform
         options = [] if platform == "native" else ["--platform", platform]
         system = _build(engine, context, [*options, "--target", files.SYSTEM])
@@ -110,8 +110,10 @@ def build(
                 f"{python.markers['python_full_version']}; choose a base image that has it"
             )
         tell(f"packages: wheels for Python {python.markers['python_version']}, {python.machine}")
-        pip = gather(wheels, _requirements(folder, config), python)
-        recipe.write_text(files.containerfile(config, base, pip.name))
+        found = gather(wheels, _requirements(folder, config), python)
+        recipe.write_text(
+            files.containerfile(config, base, pip=found.pip, listed=found.listed)
+        )
         tell(f"image: {names[0]}")
         labels = _labels(config)
         if not config.build_config.skip_checks:
@@ -198,7 +200,7 @@ def _labels(config: ComponentConfig) -> dict[str, str]:
 
 def _schema_label(engine: Engine, image: str, options: Sequence[str]) -> Mapping[str, str]:
     """Return the component's schema, told by the image; so the image is tried, too."""
-    command = ["run", "--rm", "--network", "none", "--pull", "never", *options]
+    command = ["run", "--rm", "--network", "none", "--pull", "never", "--no-healthcheck", *options]
     try:
         schema = engine.run(*command, "--read-only", image, "schema").strip()
     except EngineError as error:

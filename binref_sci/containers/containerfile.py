@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -25,10 +26,11 @@ FILES: Final = "component"
 DATA: Final = "data"
 """Folders of the build context: Python packages, the component, and its further files."""
 
+_HEALTH: Final = "--interval=30s --timeout=10s --start-period=60s"
 _APT: Final = "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
 
 
-def containerfile(config: ComponentConfig, base: str, pip: str) -> str:
+def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: str = "") -> str:
     """Return the text of the Containerfile.
 
     Parameters
@@ -39,25 +41,17 @@ def containerfile(config: ComponentConfig, base: str, pip: str) -> str:
         Name of the base image.
     pip
         Name of the wheel of pip among the wheels; pip runs from it and stays out of the image.
+    listed
+        Name of the list of what is installed. It has to change with what is in the wheels: the
+        builder's cache does not look into them.
 
     Examples
     --------
-    >>> text = containerfile(ComponentConfig(name="heat"), "debian:bookworm-slim", "pip.whl")
+    >>> text = containerfile(ComponentConfig(name="heat"), "debian:bookworm-slim")
     >>> text.splitlines()[1]
     'FROM debian:bookworm-slim AS system'
     """
     build = config.build_config
-    venv = ["python3", "-m", "venv", "--without-pip", ENVIRONMENT]
-    if build.inherit_base_image_packages:
-        venv.insert(3, "--system-site-packages")
-    python = f"{ENVIRONMENT}/bin/python"
-    install = [python, f"/{WHEELS}/{pip}/pip", "install", "--no-index", "--no-deps"]
-    install += ["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore"]
-    install += ["-r", f"/{WHEELS}/installed.txt"]
-    # By their hash, not by date: true wherever the layer is unpacked. Nobody can write there.
-    compile_all = [python, "-m", "compileall", "-q", "-j", "0"]
-    compile_all += ["--invalidation-mode", "unchecked-hash"]
-    folders = f"mkdir -p {INPUT_PATH} {OUTPUT_PATH} && chmod 1777 {OUTPUT_PATH}"
     lines = [
         "# Written by binref-sci build.",
         f"FROM {base} AS {SYSTEM}",
@@ -65,19 +59,10 @@ def containerfile(config: ComponentConfig, base: str, pip: str) -> str:
         f"RUN command -v python3 || ({_APT.format('python3')})",
         *([f"RUN {_APT.format(' '.join(build.extra_packages))}"] if build.extra_packages else []),
         "",
-        f"FROM {SYSTEM} AS environment",
-        *_variables(build.build_env),
-        f"COPY {WHEELS} /{WHEELS}",
-        f"RUN {json.dumps(venv)}",
-        f"RUN {json.dumps(install)}",
-        # Some packages carry files for other Pythons; they do not compile, and need not.
-        f"RUN {' '.join(compile_all)} {ENVIRONMENT}/lib || true",
-        "",
         f"FROM {SYSTEM}",
-        f"COPY --from=environment {ENVIRONMENT} {ENVIRONMENT}",
         f"WORKDIR {COMPONENT}",
+        f"RUN --mount=type=bind,source={WHEELS},target=/{WHEELS} {_install(config, pip, listed)}",
         f"COPY {FILES} {COMPONENT}",
-        f"RUN {folders}",
         *(
             f"COPY {json.dumps([f'{DATA}/{number}', target])}"
             for number, (_, target) in enumerate(data_targets(config))
@@ -88,11 +73,37 @@ def containerfile(config: ComponentConfig, base: str, pip: str) -> str:
         f"USER {USER}:{USER}",
         f"EXPOSE {PORT}",
         "STOPSIGNAL SIGTERM",
-        f"HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD {json.dumps([*ENTRYPOINT, 'health'])}",
+        f"HEALTHCHECK {_HEALTH} CMD {json.dumps([*ENTRYPOINT, 'health'])}",
         f"ENTRYPOINT {json.dumps(ENTRYPOINT)}",
         'CMD ["--help"]',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _install(config: ComponentConfig, pip: str, listed: str) -> str:
+    """Return the one command that makes the environment: one layer."""
+    build = config.build_config
+    python = f"{ENVIRONMENT}/bin/python"
+    venv = ["python3", "-m", "venv", "--without-pip", ENVIRONMENT]
+    if build.inherit_base_image_packages:
+        venv.insert(3, "--system-site-packages")
+    install = [python, f"/{WHEELS}/{pip}/pip", "install", "--no-index", "--no-deps"]
+    install += ["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore"]
+    install += ["--no-cache-dir", "-r", f"/{WHEELS}/{listed}"]
+    # By their hash, not by date: true wherever the layer is unpacked. Nobody can write there.
+    compiling = [python, "-m", "compileall", "-q", "-j", "0"]
+    compiling += ["--invalidation-mode", "unchecked-hash", f"{ENVIRONMENT}/lib"]
+    variables = [f"{name}={value}" for name, value in build.build_env.items()]
+    return " && ".join(
+        [
+            shlex.join(venv),
+            shlex.join(["env", *variables, *install] if variables else install),
+            # Some packages carry files for other Pythons: they do not compile, and need not.
+            f"({shlex.join(compiling)} || true)",
+            f"mkdir -p {INPUT_PATH} {OUTPUT_PATH}",
+            f"chmod 1777 {OUTPUT_PATH}",
+        ]
+    )
 
 
 def data_targets(config: ComponentConfig) -> Sequence[tuple[str, str]]:

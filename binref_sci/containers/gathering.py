@@ -7,6 +7,7 @@ was gathered without an index: what is in it was chosen in one place.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -20,9 +21,6 @@ from typing import Any, Final
 from binref_sci.containers import slim, wheel
 from binref_sci.containers.engine import Engine
 from binref_sci.errors import EngineError, PayloadError
-
-INSTALLED: Final = "installed.txt"
-"""List of the wheels, in a requirements file."""
 
 OLDEST: Final = (3, 11)
 
@@ -145,7 +143,23 @@ def probe(engine: Engine, image: str, *, options: Sequence[str] = ()) -> Interpr
     )
 
 
-def gather(folder: Path, listed: Path | None, python: Interpreter) -> Path:
+@dataclass(frozen=True)
+class Gathered:
+    """What was gathered.
+
+    Parameters
+    ----------
+    pip
+        Name of the wheel of pip.
+    listed
+        Name of the list of all others; another one for other wheels.
+    """
+
+    pip: str
+    listed: str
+
+
+def gather(folder: Path, listed: Path | None, python: Interpreter) -> Gathered:
     """Fill `folder` with the wheels of an image and the list that installs them.
 
     Parameters
@@ -157,11 +171,6 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Path:
     python
         The Python of the image.
 
-    Returns
-    -------
-    Path
-        The wheel of pip among them; it is not on the list.
-
     Raises
     ------
     EngineError
@@ -170,7 +179,7 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Path:
     wheel.pack(folder)
     asked = folder / "asked.txt"
     wanted = [*slim.requirements(), *_own(listed, folder, python), "pip"]
-    asked.write_text("".join(f"{line}\n" for line in [f"{slim.DISTRIBUTION}", *wanted]))
+    asked.write_text("".join(f"{line}\n" for line in wanted))
     where = folder if listed is None else listed.parent
     common = ["--find-links", str(folder), "-r", str(asked)]
     version = ".".join(map(str, python.version))
@@ -185,10 +194,14 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Path:
         _pip(["wheel", "--wheel-dir", str(folder), *common], python, where)
     asked.unlink()
     (pip,) = folder.glob("pip-*.whl")
-    names = sorted(path.name for path in folder.glob("*.whl") if path != pip)
+    wheels = sorted(path for path in folder.glob("*.whl") if path != pip)
+    digest = hashlib.sha256()
+    for path in wheels:
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     # Files and not names: what is installed is what was gathered, whatever else lies there.
-    (folder / INSTALLED).write_text("".join(f"/{folder.name}/{name}\n" for name in names))
-    return pip
+    made = folder / f"{digest.hexdigest()[:16]}.txt"
+    made.write_text("".join(f"/{folder.name}/{path.name}\n" for path in wheels))
+    return Gathered(pip.name, made.name)
 
 
 def _own(listed: Path | None, folder: Path, python: Interpreter) -> Iterator[str]:

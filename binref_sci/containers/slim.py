@@ -37,9 +37,9 @@ def requirements() -> list[str]:
     >>> [each for each in requirements() if each.startswith("numpy")]
     ['numpy>=2.0']
     """
-    made = []
+    made = dict(zip(SOLVER_SIDE, SOLVER_SIDE, strict=True))
     for requirement in requires(DISTRIBUTION) or ():
         name = _NAME.match(requirement)
-        if name is not None and name[0].lower() in SOLVER_SIDE and "extra ==" not in requirement:
-            made.append(requirement)
-    return sorted(made)
+        if name is not None and name[0].lower() in made and "extra ==" not in requirement:
+            made[name[0].lower()] = requirement
+    return list(made.values())
