@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from binref_sci.containers.layout import READY
 from binref_sci.server.channel import Facts
 from binref_sci.server.serve import Options, serve
 
@@ -85,7 +86,7 @@ def serve_command(
 
 
 def _announce(facts: Facts, url: str) -> None:
-    typer.echo(f"binref-sci: serving {facts.name} {facts.version} on {url}", err=True)
+    typer.echo(f"{READY}{facts.name} {facts.version} on {url}", err=True)
 
 
 def _log_to_stderr() -> None:
