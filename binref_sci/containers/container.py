@@ -82,6 +82,7 @@ class Container:
         self.engine = engine
         self.image = image
         self.name = _name(image)
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._code: int | None = None
         with ExitStack() as theirs, ExitStack() as ours:
@@ -174,6 +175,8 @@ class Container:
         EngineError
             If that takes too long.
         """
+        if os.getpid() != self._owner:
+            return  # a forked child leaves its parent's container alone
         self._end_life()
         if self.wait(END_SECONDS) is None:
             raise EngineError(
