@@ -7,18 +7,8 @@ from typing import Annotated
 
 import typer
 
-from binref_sci.cli import terminal
+from binref_sci.cli import boxed, terminal
 from binref_sci.containers.building import build
-from binref_sci.containers.engine import find_engine
-
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="podman|docker",
-        help="Container engine; default: the first of these that is installed.",
-        show_default=False,
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +40,7 @@ def build_command(
             help="Base image; default: base_image in tesseract_config.yaml.",
         ),
     ] = None,
-    engine: Engine = None,
+    engine: boxed.EngineName = None,
 ) -> None:
     """Build a container image of a component.
 
@@ -61,7 +51,7 @@ def build_command(
     console = terminal.console()
     built = build(
         folder,
-        find_engine(engine),
+        boxed.engine_of(engine),
         tag=tag,
         base=base,
         tell=lambda line: console.print(line, style="dim", markup=False, soft_wrap=True),

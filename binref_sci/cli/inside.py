@@ -64,7 +64,16 @@ def command(arguments: list[str]) -> list[str]:
         if Path(path).is_mount() and not any(each.startswith(option) for each in arguments):
             folders += [option, path]
     if arguments[:1] == ["serve"]:
-        return ["serve", COMPONENT, "--host", "0.0.0.0", "--port", str(PORT), *folders, *arguments[1:]]
+        return [
+            "serve",
+            COMPONENT,
+            "--host",
+            "0.0.0.0",
+            "--port",
+            str(PORT),
+            *folders,
+            *arguments[1:],
+        ]
     return ["run", COMPONENT, *arguments, *folders]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from binref_sci.client.inputs import Inputs

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from binref_sci.containers import keeper
 from binref_sci.containers.engine import Engine
@@ -86,9 +86,8 @@ class Container:
         self._lock = threading.Lock()
         self._code: int | None = None
         with ExitStack() as theirs, ExitStack() as ours:
-            self._log = None if log is not None else ours.enter_context(_log_file())
-            if self._log is not None:
-                log = self._log.fileno()
+            own = None if log is not None else _log_file(ours)
+            log = own if log is None else log
             life_read, life = _pipe(theirs, ours)
             stdin_read, stdin = _pipe(theirs, ours)
             scratch_read, scratch_life = _pipe(theirs, ours)
@@ -110,7 +109,7 @@ class Container:
                 "stdin": stdin_read,
                 "stdout": stdout,
                 "log": log,
-                "bounded": self._log is not None,
+                "bounded": own is not None,
                 "status": status_write,
                 "life": life_read,
                 "scratch_life": scratch_read,
@@ -137,7 +136,10 @@ class Container:
         self.scratch_release: Callable[[], object] = _Release(process, scratch_life)
         self._has_scratch = scratch is not None
         self._stdin = stdin
-        weakref.finalize(self, os.close, status)
+        self._log = own
+        for each in (status, own):
+            if each is not None:
+                weakref.finalize(self, os.close, each)
         if not self._has_scratch:
             weakref.finalize(self, self.scratch_release)
         self._send(payload)
@@ -188,8 +190,16 @@ class Container:
         """Return what the container has said."""
         if self._log is None:
             return ""
-        size = os.fstat(self._log.fileno()).st_size
-        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+        return self.log_from(0)[0].decode(errors="replace")
+
+    def log_from(self, position: int) -> tuple[bytes, int]:
+        """Return what it has said since a position, and the position now."""
+        if self._log is None:
+            return b"", position
+        size = os.fstat(self._log).st_size
+        if size < position:
+            position = 0  # it was cut: nobody is to fill a disk with it
+        return os.pread(self._log, size - position, position), size
 
 
 class _Release:
@@ -239,9 +249,10 @@ def _let_go(owner: int, *pipes: int) -> None:
         os.close(each)
 
 
-def _log_file() -> IO[bytes]:
+def _log_file(stack: ExitStack) -> int:
     """Return a file without a name: nothing is left of it, however this process ends."""
-    made = tempfile.TemporaryFile(prefix="binref-sci-")
-    flags = fcntl.fcntl(made, fcntl.F_GETFL)
-    fcntl.fcntl(made, fcntl.F_SETFL, flags | os.O_APPEND)
+    with tempfile.TemporaryFile(prefix="binref-sci-") as file:
+        made = os.dup(file.fileno())
+    stack.callback(os.close, made)
+    fcntl.fcntl(made, fcntl.F_SETFL, fcntl.fcntl(made, fcntl.F_GETFL) | os.O_APPEND)
     return made

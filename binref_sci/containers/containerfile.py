@@ -27,7 +27,9 @@ DATA: Final = "data"
 """Folders of the build context: Python packages, the component, and its further files."""
 
 _HEALTH: Final = "--interval=30s --timeout=10s --start-period=60s"
-_APT: Final = "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
+_APT: Final = (
+    "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
+)
 
 
 def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: str = "") -> str:

@@ -23,7 +23,12 @@ COMMAND_SECONDS: Final = 60.0
 """Time for a command that only asks."""
 
 _NO_DAEMON: Final = ("cannot connect to", "is the docker daemon running", "unable to connect to")
-_NO_IMAGE: Final = ("no such image", "image not known", "unable to find image", "not found: manifest")
+_NO_IMAGE: Final = (
+    "no such image",
+    "image not known",
+    "unable to find image",
+    "not found: manifest",
+)
 
 
 @dataclass(frozen=True)
@@ -174,5 +179,8 @@ def mount(source: Path, target: str, *, read_only: bool = False) -> Sequence[str
     fields = ["type=bind", f"source={source}", f"target={target}"]
     if read_only:
         fields.append("readonly")
-    quoted = (f'"{field.replace(chr(34), 2 * chr(34))}"' if set(field) & set('",') else field for field in fields)
+    quoted = (
+        f'"{field.replace(chr(34), 2 * chr(34))}"' if set(field) & set('",') else field
+        for field in fields
+    )
     return ["--mount", ",".join(quoted)]

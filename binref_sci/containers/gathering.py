@@ -220,7 +220,9 @@ def _own(listed: Path | None, folder: Path, python: Interpreter) -> Iterator[str
         elif _LOCAL.match(text):
             source = (listed.parent / text.removeprefix("file:")).resolve()
             before = set(folder.glob("*.whl"))
-            _pip(["wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], None, listed.parent)
+            _pip(
+                ["wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], None, listed.parent
+            )
             yield from (str(path) for path in set(folder.glob("*.whl")) - before)
         elif text:
             yield text

@@ -27,8 +27,8 @@ class Options:
         Further folders: the engine's ``SOURCE:TARGET[:ro]``, or a mapping of both.
     environment
         Environment variables.
-    port
-        Of a server on this machine; None takes a free one.
+    port, host
+        Of a server on this machine; None takes a free port.
     network
         None publishes the port to this machine; ``"host"`` shares its network; another name
         is a network of the engine's.
@@ -48,6 +48,7 @@ class Options:
     volumes: Volumes = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int | None = None
+    host: str = "127.0.0.1"
     network: str | None = None
     memory: str | int | None = None
     cpus: float | None = None
@@ -91,7 +92,7 @@ class Options:
         return self.network == "host"
 
     def publishing(self) -> list[str]:
-        """Return the arguments that let this machine reach a server, and nobody else.
+        """Return the arguments that let a server be reached at host and port.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class Options:
             raise ValueError("network 'none' leaves no way to call the component")
         if self.shares_network:
             return []
-        return ["--publish", f"127.0.0.1:{self.port or ''}:{PORT}"]
+        return ["--publish", f"{self.host}:{self.port or ''}:{PORT}"]
 
 
 def _user() -> str:

@@ -71,7 +71,7 @@ class Served:
         self._options = options
         inside = [*arguments]
         if options.shares_network:
-            inside += ["--host", "127.0.0.1", "--port", str(options.port or 0)]
+            inside += ["--host", options.host, "--port", str(options.port or 0)]
         self.container = Container(
             engine,
             image,
@@ -106,13 +106,13 @@ class Served:
         ready = [line for line in self.container.log().splitlines() if line.startswith(READY)]
         if not ready:
             return None
-        if self._options.shares_network:
-            return ready[-1].rpartition(" ")[2]
         port = self._options.port
-        if port is None:
+        if self._options.shares_network:
+            port = int(ready[-1].rpartition(":")[2])
+        elif port is None:
             told = self.container.engine.run("port", self.container.name, f"{PORT}/tcp")
             port = int(told.split()[-1].rpartition(":")[2])
-        return f"http://127.0.0.1:{port}"
+        return f"http://{reachable(self._options.host)}:{port}"
 
     def _explained(self, code: int) -> BinrefError:
         """Return the error that the end of a container before it was ready stands for."""
@@ -149,6 +149,11 @@ class Served:
 
     def __str__(self) -> str:
         return f"image {self.container.image!r}"
+
+
+def reachable(host: str) -> str:
+    """Return how this machine reaches a server that listens on `host`."""
+    return "127.0.0.1" if host in ("0.0.0.0", "") else host
 
 
 def missing(engine: Engine, image: str) -> ImageNotFoundError:

@@ -1,4 +1,4 @@
-"""This package as a wheel, from the files that are running.
+"""A wheel of this package, made from the files that are running.
 
 So an image has the code that built it, whether that was installed from an index or is a
 checkout in which somebody works; nothing is downloaded or built for it.
@@ -17,7 +17,9 @@ from typing import Final
 from binref_sci.containers.slim import DISTRIBUTION
 
 _PACKAGE: Final = Path(__file__).parents[1]
-_WHEEL: Final = "Wheel-Version: 1.0\nGenerator: binref-sci\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_WHEEL: Final = (
+    "Wheel-Version: 1.0\nGenerator: binref-sci\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+)
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)  # the same files make the same wheel
 
 
