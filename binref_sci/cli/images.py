@@ -31,7 +31,9 @@ def images_command(
     if json:
         typer.echo(orjson.dumps([asdict(each) for each in found]))
         return
-    table = Table("image", "component", "endpoints", "size", "built", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("image", "component", "endpoints", "size", "built"):
+        table.add_column(heading, overflow="fold")
     for each in found:
         table.add_row(
             escape("\n".join(each.names) or each.identifier[:12]),

@@ -31,7 +31,9 @@ def ps_command(
         typer.echo(orjson.dumps([asdict(each) for each in found]))
         return
     headings = ("container", "component", "state", "address", "output path", "since")
-    table = Table(*headings, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
     for each in found:
         table.add_row(
             escape(each.name),

@@ -146,7 +146,9 @@ def _log(order: dict[str, Any], piece: bytes, written: int) -> int:
     return written
 
 
-def _give_back(folder: str, lock: int, user: int, owner: list[int], former: list[int]) -> None:
+def _give_back(
+    folder: str, mark: str, lock: int, user: int, owner: list[int], former: list[int]
+) -> None:
     """Make files of `user` in `folder` the `owner`'s, and the folder its former owner's.
 
     Unless another container still writes there: then its keeper will do it. No link is
@@ -155,6 +157,7 @@ def _give_back(folder: str, lock: int, user: int, owner: list[int], former: list
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        os.close(lock)
         return
     for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
@@ -163,6 +166,9 @@ def _give_back(folder: str, lock: int, user: int, owner: list[int], former: list
                     os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
     with suppress(OSError):
         os.chown(folder, *former)
+    with suppress(OSError):
+        os.unlink(mark)  # noqa: PTH108  # a Path would have to be imported for it
+    os.close(lock)
 
 
 if __name__ == "__main__":
