@@ -2,8 +2,8 @@
 
 The matrix goes by once from front to back, in blocks. Raw bytes are mapped into memory a
 window at a time: reading them would copy each from the page cache first, which costs as
-much as multiplying does. Compressed ones are decoded, a block ahead of the one that is
-multiplied.
+much as multiplying does. Bytes of a store are read, and compressed ones decoded, ahead of the block
+that is multiplied.
 
 That the bytes are there is checked at each window. As with any mapping, a file that another
 program cuts off while it is multiplied ends the process with SIGBUS; buffers of this package
@@ -13,9 +13,11 @@ are never cut once they are finished.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +26,19 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
-from binref_sci.storage import OpenBuffer, map_range, open_buffer, read_into, require
+from binref_sci.storage import Buffer, OpenBuffer, map_range, open_buffer, read_into, require
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """What is multiplied at a time, in bytes; see `benchmarks/jacobian.py`."""
 
 WINDOW_BYTES: Final = 16 * BLOCK_BYTES
 """What is mapped at a time, in bytes; two windows may be there at once."""
+
+READERS: Final = 4
+"""Threads that read blocks of a store ahead."""
+
+_Block = tuple[int, int, int, int]  # first row, first column, height, width
+_Piece = tuple[int, int, NDArray[Any]]  # first row, first column, what is there
 
 
 @dataclass(frozen=True)
@@ -114,11 +122,15 @@ class Matrix:
         blocks = _blocks(rows, columns, max(1, BLOCK_BYTES // self.dtype.itemsize))
         layout = self.array.layout
         with open_buffer(layout.directory, layout.path) as buffer:
-            if self.array.compressed_size is None:
-                yield from _mapped(buffer, self.array, blocks, columns)
-            else:
+            if self.array.compressed_size is not None:
                 require(buffer, self.array.offset, self.array.compressed_size)
                 yield from _decoded(buffer, self.array, self.array.compressed_size, blocks)
+                return
+            require(buffer, self.array.offset, nbytes_of(layout.shape, layout.dtype))
+            if isinstance(buffer, OpenBuffer):
+                yield from _mapped(buffer, self.array, blocks, columns)
+            else:
+                yield from _read(buffer, self.array, blocks, columns)
 
 
 def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
@@ -134,15 +146,11 @@ def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int,
 
 
 def _mapped(
-    buffer: OpenBuffer,
-    array: BinrefArray,
-    blocks: Iterator[tuple[int, int, int, int]],
-    columns: int,
-) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield blocks of raw bytes, mapped a window at a time."""
+    buffer: OpenBuffer, array: BinrefArray, blocks: Iterator[_Block], columns: int
+) -> Iterator[_Piece]:
+    """Yield blocks of a file, mapped a window at a time."""
     itemsize = array.dtype.itemsize
     end = nbytes_of(array.shape, array.dtype)
-    require(buffer, array.offset, end)  # not only when the last window is reached
     window = np.empty(0, np.uint8)
     opened = 0  # where the window begins in the array
     for row, column, height, width in blocks:
@@ -156,13 +164,23 @@ def _mapped(
         yield row, column, piece.reshape(height, width)
 
 
+def _read(
+    buffer: Buffer, array: BinrefArray, blocks: Iterator[_Block], columns: int
+) -> Iterator[_Piece]:
+    """Yield blocks of a store."""
+
+    def fetched(row: int, column: int, height: int, width: int) -> _Piece:
+        piece = np.empty((height, width), array.dtype)
+        read_into(buffer, array.offset + (row * columns + column) * array.dtype.itemsize, piece)
+        return row, column, piece
+
+    return _ahead(fetched, blocks, READERS)
+
+
 def _decoded(
-    buffer: OpenBuffer,
-    array: BinrefArray,
-    size: int,
-    blocks: Iterator[tuple[int, int, int, int]],
-) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield blocks of a compressed array, each decoded while the one before is multiplied."""
+    buffer: Buffer, array: BinrefArray, size: int, blocks: Iterator[_Block]
+) -> Iterator[_Piece]:
+    """Yield blocks of a compressed array."""
     place, stop = array.offset, array.offset + size
 
     def more(wanted: int) -> bytes:
@@ -175,17 +193,21 @@ def _decoded(
     nbytes = nbytes_of(array.shape, array.dtype)
     frame = FrameReader(more, nbytes, f"buffer {buffer.name!r}, byte {array.offset}")
 
-    def decoded() -> tuple[int, int, NDArray[Any]] | None:
-        block = next(blocks, None)
-        if block is None:
-            return None
-        row, column, height, width = block
+    def decoded(row: int, column: int, height: int, width: int) -> _Piece:
         piece = np.empty((height, width), array.dtype)
         frame.read_into(piece.reshape(-1).view(np.uint8))
         return row, column, piece
 
-    with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(decoded)
-        while (found := ahead.result()) is not None:
-            ahead = pool.submit(decoded)
+    return _ahead(decoded, blocks, 1)  # one thread: a frame is decoded in order
+
+
+def _ahead(
+    made: Callable[[int, int, int, int], _Piece], blocks: Iterator[_Block], threads: int
+) -> Iterator[_Piece]:
+    """Yield pieces in the order of their blocks; the next ones are made in the background."""
+    with ThreadPoolExecutor(threads) as pool:
+        coming = deque(pool.submit(made, *block) for block in islice(blocks, threads))
+        while coming:
+            found = coming.popleft().result()
+            coming.extend(pool.submit(made, *block) for block in islice(blocks, 1))
             yield found
