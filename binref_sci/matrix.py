@@ -1,24 +1,20 @@
 """Products with a matrix on disk, in bounded memory.
 
-The matrix goes by once from front to back, in blocks. Raw bytes are mapped into memory a
-window at a time: reading them would copy each from the page cache first, which costs as
-much as multiplying does. Bytes of a store are read, and compressed ones decoded, ahead of the block
-that is multiplied.
-
-That the bytes are there is checked at each window. As with any mapping, a file that another
-program cuts off while it is multiplied ends the process with SIGBUS; buffers of this package
-are never cut once they are finished.
+The matrix is read once from front to back, in blocks small enough to stay in the
+processor's cache between being read and being multiplied. A few threads read ahead: copying
+from the page cache costs more than multiplying.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +22,52 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
-from binref_sci.storage import Buffer, OpenBuffer, map_range, open_buffer, read_into, require
+from binref_sci.storage import Buffer, open_buffer, read_into, require
 
-BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""What is multiplied at a time, in bytes; see `benchmarks/jacobian.py`."""
+BLOCK_BYTES: Final = 1024 * 1024
+"""What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
 
-WINDOW_BYTES: Final = 16 * BLOCK_BYTES
-"""What is mapped at a time, in bytes; two windows may be there at once."""
+READERS: Final = min(4, os.cpu_count() or 1)
+"""Threads that read ahead while a block is multiplied."""
 
-READERS: Final = 4
-"""Threads that read blocks of a store ahead."""
 
-_Block = tuple[int, int, int, int]  # first row, first column, height, width
-_Piece = tuple[int, int, NDArray[Any]]  # first row, first column, what is there
+class _Source(Protocol):
+    """Bytes of an array from front to back."""
+
+    readers: int
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        """Fill a C-contiguous array from a byte on; called in order if there is one reader."""
+
+
+class _Plain:
+    readers = READERS
+
+    def __init__(self, buffer: Buffer, start: int) -> None:
+        self._buffer = buffer
+        self._start = start
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        read_into(self._buffer, self._start + offset, target)
+
+
+class _Compressed:
+    readers = 1
+
+    def __init__(self, buffer: Buffer, start: int, size: int, nbytes: int) -> None:
+        self._buffer = buffer
+        self._next = start
+        self._stop = start + size
+        self._frame = FrameReader(self._more, nbytes, f"buffer {buffer.name!r}, byte {start}")
+
+    def _more(self, size: int) -> bytes:
+        piece = np.empty(min(size, self._stop - self._next), np.uint8)
+        read_into(self._buffer, self._next, piece)
+        self._next += len(piece)
+        return piece.tobytes()
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        self._frame.read_into(target.reshape(-1).view(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -119,18 +148,25 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             yield 0, 0, np.asarray(self.array).reshape(rows, columns)
             return
-        blocks = _blocks(rows, columns, max(1, BLOCK_BYTES // self.dtype.itemsize))
-        layout = self.array.layout
-        with open_buffer(layout.directory, layout.path) as buffer:
-            if self.array.compressed_size is not None:
-                require(buffer, self.array.offset, self.array.compressed_size)
-                yield from _decoded(buffer, self.array, self.array.compressed_size, blocks)
+        most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
+        with _source(self.array) as source:
+            free = [np.empty(most, self.dtype)]
+            if most == rows * columns:
+                source.read_into(0, free[0])
+                yield 0, 0, free[0].reshape(rows, columns)
                 return
-            require(buffer, self.array.offset, nbytes_of(layout.shape, layout.dtype))
-            if isinstance(buffer, OpenBuffer):
-                yield from _mapped(buffer, self.array, blocks, columns)
-            else:
-                yield from _read(buffer, self.array, blocks, columns)
+            free += [np.empty(most, self.dtype) for _ in range(source.readers)]
+            with ThreadPoolExecutor(source.readers) as pool:
+                reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]] = deque()
+                for row, column, height, width in _blocks(rows, columns, most):
+                    if not free:
+                        yield from _next(reading, free)
+                    slot = free.pop()
+                    offset = (row * columns + column) * self.dtype.itemsize
+                    done = pool.submit(source.read_into, offset, slot[: height * width])
+                    reading.append((row, column, height, width, slot, done))
+                while reading:
+                    yield from _next(reading, free)
 
 
 def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
@@ -145,69 +181,24 @@ def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int,
         yield row, 0, min(step, rows - row), columns
 
 
-def _mapped(
-    buffer: OpenBuffer, array: BinrefArray, blocks: Iterator[_Block], columns: int
-) -> Iterator[_Piece]:
-    """Yield blocks of a file, mapped a window at a time."""
-    itemsize = array.dtype.itemsize
-    end = nbytes_of(array.shape, array.dtype)
-    window = np.empty(0, np.uint8)
-    opened = 0  # where the window begins in the array
-    for row, column, height, width in blocks:
-        first, nbytes = (row * columns + column) * itemsize, height * width * itemsize
-        if first + nbytes > opened + len(window):
-            opened = first
-            length = min(max(WINDOW_BYTES, nbytes), end - first)
-            now = OpenBuffer.of(buffer.fd, buffer.name)  # it may have been cut since it was opened
-            window = map_range(now, array.offset + first, length)
-        piece = window[first - opened : first - opened + nbytes].view(array.dtype)
-        yield row, column, piece.reshape(height, width)
+def _next(
+    reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]], free: list[NDArray[Any]]
+) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Yield the block that was asked for first, and then let its memory be used again."""
+    row, column, height, width, slot, done = reading.popleft()
+    done.result()
+    yield row, column, slot[: height * width].reshape(height, width)
+    free.append(slot)
 
 
-def _read(
-    buffer: Buffer, array: BinrefArray, blocks: Iterator[_Block], columns: int
-) -> Iterator[_Piece]:
-    """Yield blocks of a store."""
-
-    def fetched(row: int, column: int, height: int, width: int) -> _Piece:
-        piece = np.empty((height, width), array.dtype)
-        read_into(buffer, array.offset + (row * columns + column) * array.dtype.itemsize, piece)
-        return row, column, piece
-
-    return _ahead(fetched, blocks, READERS)
-
-
-def _decoded(
-    buffer: Buffer, array: BinrefArray, size: int, blocks: Iterator[_Block]
-) -> Iterator[_Piece]:
-    """Yield blocks of a compressed array."""
-    place, stop = array.offset, array.offset + size
-
-    def more(wanted: int) -> bytes:
-        nonlocal place
-        piece = np.empty(min(wanted, stop - place), np.uint8)
-        read_into(buffer, place, piece)
-        place += len(piece)
-        return piece.tobytes()
-
-    nbytes = nbytes_of(array.shape, array.dtype)
-    frame = FrameReader(more, nbytes, f"buffer {buffer.name!r}, byte {array.offset}")
-
-    def decoded(row: int, column: int, height: int, width: int) -> _Piece:
-        piece = np.empty((height, width), array.dtype)
-        frame.read_into(piece.reshape(-1).view(np.uint8))
-        return row, column, piece
-
-    return _ahead(decoded, blocks, 1)  # one thread: a frame is decoded in order
-
-
-def _ahead(
-    made: Callable[[int, int, int, int], _Piece], blocks: Iterator[_Block], threads: int
-) -> Iterator[_Piece]:
-    """Yield pieces in the order of their blocks; the next ones are made in the background."""
-    with ThreadPoolExecutor(threads) as pool:
-        coming = deque(pool.submit(made, *block) for block in islice(blocks, threads))
-        while coming:
-            found = coming.popleft().result()
-            coming.extend(pool.submit(made, *block) for block in islice(blocks, 1))
-            yield found
+@contextmanager
+def _source(array: BinrefArray) -> Iterator[_Source]:
+    layout = array.layout
+    nbytes = nbytes_of(layout.shape, layout.dtype)
+    with open_buffer(layout.directory, layout.path) as buffer:
+        if array.compressed_size is None:
+            require(buffer, array.offset, nbytes)
+            yield _Plain(buffer, array.offset)
+        else:
+            require(buffer, array.offset, array.compressed_size)
+            yield _Compressed(buffer, array.offset, array.compressed_size, nbytes)

@@ -433,18 +433,9 @@ def map_buffer(
     with open_buffer(root, relative) as buffer:
         if not isinstance(buffer, OpenBuffer):
             raise InvalidReferenceError(f"{buffer.name!r} is no file of this machine to be mapped")
-        return map_range(buffer, offset, nbytes)
-
-
-def map_range(buffer: OpenBuffer, offset: int, nbytes: int) -> NDArray[np.uint8]:
-    """Map bytes of an open buffer, which may be closed then, as `map_buffer` does.
-
-    Raises
-    ------
-    TruncatedBufferError
-        If they are not there.
-    """
-    require(buffer, offset, nbytes)
-    start = offset - offset % mmap.ALLOCATIONGRANULARITY
-    mapped = mmap.mmap(buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start)
+        require(buffer, offset, nbytes)
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(
+            buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start
+        )
     return np.frombuffer(mapped, np.uint8, nbytes, offset - start)
