@@ -1,0 +1,1 @@
+"""Trajectories as films: colours, pictures, movies and the player."""
