@@ -112,8 +112,7 @@ def _computed(array: da.Array) -> Callable[[Key], Any]:
         part = array[key]
         scheduler = get_scheduler(collections=[part])
         cluster = getattr(scheduler, "__self__", None) is not None
-        made = part.compute(scheduler=None if cluster else "synchronous")
-        return made
+        return part.compute(scheduler=None if cluster else "synchronous")
 
     return load
 

@@ -297,7 +297,8 @@ def _time_of(variables: list[xr.DataArray], dim: str) -> xr.DataArray | None:
     """Return the coordinate of the frames: of the dimension's name, else the only one along it."""
     one = variables[0]
     if dim in one.coords:
-        return one.coords[dim]
+        named: xr.DataArray = one.coords[dim]
+        return named
     along = [c for c in one.coords.values() if c.dims == (dim,)]
     return along[0] if len(along) == 1 else None
 

@@ -197,9 +197,8 @@ def _date_unit(values: NDArray[Any]) -> str:
 def _difference(value: Any) -> np.timedelta64:
     if isinstance(value, str):
         number, _, unit = value.partition(" ")
-        return np.timedelta64(int(number), unit)  # type: ignore[call-overload]  # NumPy checks the unit
-    made: np.timedelta64 = np.asarray(value, dtype="m8[ns]")[()]
-    return made
+        value = np.timedelta64(int(number), unit)  # type: ignore[call-overload]  # NumPy checks the unit
+    return np.timedelta64(value, "ns")
 
 
 def _differences(values: NDArray[Any]) -> Text:
