@@ -123,9 +123,13 @@ def sample(
 
     Examples
     --------
-    >>> taken = sample(lambda i, strides: np.full(3, i)[:: strides[0]], 1000, (3,), 8)
+    >>> def read(i, strides):
+    ...     return np.full(3, i)[:: strides[0]]
+    >>> taken = sample(read, 1000, (3,), 8, budget_bytes=10_000)
     >>> taken.frames[:2], taken.complete, len(taken.values)
     ((999, 0), False, 27)
+    >>> sample(read, 1000, (3,), 8).complete
+    True
     """
     size = math.prod(shape)
     whole = n * size * itemsize <= budget_bytes
