@@ -182,7 +182,7 @@ class Frames:
     def _encoded(self, i: int, view: View, fmt: str, fields: list[NDArray[Any]]) -> Item:
         scene = self.scene
         first = scene.panels[0].grid
-        about = {
+        about: dict[str, Any] = {
             "i": i,
             "fmt": fmt,
             "label": scene.label(i),
@@ -190,8 +190,8 @@ class Frames:
             "window": list(first.window(_box(scene, scene.panels[0], view))),
             "lod": view.lod,
             "shapes": [list(field.shape) for field in fields],
-            "stats": [],
         }
+        stats: list[dict[str, Any]] = []
         buffers: list[bytes] = []
         for panel, field in zip(scene.panels, fields, strict=True):
             colouring = self.colourings[panel.colour]
@@ -206,7 +206,8 @@ class Frames:
                 with np.errstate(over="ignore"):  # beyond float32 is infinite there
                     buffers.append(field.astype(_LITTLE_FLOAT).tobytes())
             lo, hi = _ends(field, clean=not bad)
-            about["stats"].append({"bad": bad, "under": under, "over": over, "lo": lo, "hi": hi})
+            stats.append({"bad": bad, "under": under, "over": over, "lo": lo, "hi": hi})
+        about["stats"] = stats
         return about, buffers
 
 

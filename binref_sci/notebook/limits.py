@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from binref_sci.notebook.scene import Scene
 HOW = ("sampled", "full", "frame")
 
 Progress = Callable[[int, int], None]
+Found = tuple[NDArray[Any], str]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ class Limits:
                     f"limits={limits!r}: use one of {HOW}, or two numbers (vmin, vmax)"
                 ) from None
             if rules.vmin is not None or rules.vmax is not None:
-                raise ValueError(f"limits={limits!r} and vmin= or vmax= are given: give one of them")
+                raise ValueError(
+                    f"limits={limits!r} and vmin= or vmax= are given: give one of them"
+                )
             rules = replace(rules, vmin=low, vmax=high)
         made = []
         for k in range(scene.colours):
@@ -116,26 +119,11 @@ class Limits:
 
     def sampled(self, scene: Scene) -> Limits:
         """Return limits from what attributes tell, else from a few frames."""
-        return self._with(_known(scene, k) or _sampled(scene, k) for k in range(scene.colours))
+        return self.of_values(_known(scene, k) or _sampled(scene, k) for k in range(scene.colours))
 
-    def full(
-        self,
-        scene: Scene,
-        *,
-        progress: Progress = lambda done, n: None,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> Limits:
-        """Return limits from all frames; those read so far, if it is stopped."""
-        made = []
-        for k in range(scene.colours):
-            read, shape = _reading(scene, k)
-
-            def told(done: int, n: int, k: int = k) -> None:
-                progress(k * n + done, scene.colours * n)
-
-            found = sampling.scan(read, scene.n, shape, progress=told, stopped=stopped)
-            made.append((found.values, found.rule))
-        return self._with(made)
+    def full(self, scene: Scene) -> Limits:
+        """Return limits from all frames, read now."""
+        return self.of_values(scanned(scene))
 
     def frame(self, scene: Scene, i: int) -> Limits:
         """Return limits from one frame, for all."""
@@ -143,7 +131,7 @@ class Limits:
         for k in range(scene.colours):
             read, shape = _reading(scene, k)
             made.append((np.ravel(read(i, (1,) * len(shape))), "frame"))
-        return self._with(made)
+        return self.of_values(made)
 
     def given(self, k: int, vmin: float | None, vmax: float | None) -> Limits:
         """Return limits that are given for one colour scale; None: computed."""
@@ -176,7 +164,8 @@ class Limits:
         kept[k] = values.colouring()
         return Limits(all_values, tuple(kept))
 
-    def _with(self, found: Any) -> Limits:
+    def of_values(self, found: Iterable[Found]) -> Limits:
+        """Return limits from values, and where these are from, of each colour scale."""
         values = tuple(
             replace(one, sample=sample, rule=rule)
             for one, (sample, rule) in zip(self.values, found, strict=True)
@@ -184,13 +173,42 @@ class Limits:
         return Limits(values, tuple(one.colouring() for one in values))
 
 
-def _known(scene: Scene, k: int) -> tuple[NDArray[Any], str] | None:
+def scanned(
+    scene: Scene,
+    *,
+    progress: Progress = lambda done, n: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[Found]:
+    """Return the extremes of all frames, and values between; of those read, if it is stopped.
+
+    Parameters
+    ----------
+    scene
+        What is shown.
+    progress
+        Called with the number of frames done, and of all.
+    stopped
+        Asked before each frame.
+    """
+    made = []
+    for k in range(scene.colours):
+        read, shape = _reading(scene, k)
+
+        def told(done: int, n: int, k: int = k) -> None:
+            progress(k * n + done, scene.colours * n)
+
+        found = sampling.scan(read, scene.n, shape, progress=told, stopped=stopped)
+        made.append((found.values, found.rule))
+    return made
+
+
+def _known(scene: Scene, k: int) -> Found | None:
     panel = next(panel for panel in scene.panels if panel.colour == k)
     known = sampling.known_range(panel.data.attrs, panel.data.encoding)
     return None if known is None else (np.array(known), "attribute")
 
 
-def _sampled(scene: Scene, k: int) -> tuple[NDArray[Any], str]:
+def _sampled(scene: Scene, k: int) -> Found:
     read, shape = _reading(scene, k)
     itemsize = next(p.data.dtype.itemsize for p in scene.panels if p.colour == k)
     found = sampling.sample(read, scene.n, shape, itemsize)
@@ -212,5 +230,3 @@ def _unlimited(norm: Any) -> str | None:
     """Return a norm's kind, without its limits."""
     kinds = {"LogNorm": "log", "SymLogNorm": "symlog"}
     return kinds.get(type(norm).__name__)
-
-

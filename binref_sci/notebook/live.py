@@ -71,8 +71,8 @@ class Live:
         }
 
 
-def still_going(obj: Any) -> tuple[Follower, list[str]] | None:
-    """Return who follows the run of an object, and its variables there; None if it has ended.
+def still_going(obj: Any) -> Follower | None:
+    """Return who follows the run of an object; None if it has ended, or is of no run.
 
     Parameters
     ----------
@@ -100,9 +100,8 @@ def still_going(obj: Any) -> tuple[Follower, list[str]] | None:
             there = follower.refresh()
         except BinrefError:
             return None
-        names = [str(v.name) for v in variables if _same(v, there)]
-        if names:
-            return follower, names
+        if _same(one, there):
+            return follower
     return None
 
 

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 HOW: Final = ("stride", "mean", "max", "min", "absmax")
 
 
-def reduced(
-    field: NDArray[Any], factors: tuple[int, int], how: str
-) -> NDArray[Any]:
+def reduced(field: NDArray[Any], factors: tuple[int, int], how: str) -> NDArray[Any]:
     """Return one value for each block of ``factors`` rows and columns.
 
     NaN counts for nothing, unless it is all of a block. Blocks at the lower and right edge

@@ -20,7 +20,7 @@ FIRST: Final = 256
 _AT_ONCE = 2048  # frames of one read: what a frame that is wanted may have to wait for
 _BETWEEN = 0.25  # seconds from one message to the next
 
-Told = Callable[["Series", bool], None]
+Told = Callable[["Series"], None]
 
 
 class Series:
@@ -77,7 +77,7 @@ class Series:
         Parameters
         ----------
         told
-            Called with this series, and whether it is complete, now and then.
+            Called with this series now and then, and at the end.
         """
         said = -np.inf
         n = self.scene.n
@@ -88,10 +88,10 @@ class Series:
             self._values = np.concatenate([self._values, values[new]])[order]
             self._steps = np.concatenate([self._steps, steps[new]])[order]
             if time.monotonic() - said > _BETWEEN:
-                told(self, False)  # noqa: FBT003  # whether it is complete
+                told(self)
                 said = time.monotonic()
             yield
-        told(self, True)  # noqa: FBT003  # whether it is complete
+        told(self)
 
     @property
     def _panel(self) -> Panel:
@@ -155,7 +155,7 @@ def _spread(count: int) -> Iterator[int]:
     step = 1
     while step < count:
         step *= 2
-    yield from range(0, min(1, count))
+    yield from range(min(1, count))
     while step > 1:
         yield from range(step // 2, count, step)
         step //= 2

@@ -14,6 +14,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ TOGETHER: Final = 4
 _MOST_CREDIT = 64
 _LINGER = 0.008  # seconds that a frame waits for others to travel with
 _PATIENCE = 5.0  # seconds that closing waits for a read to come back
+_AGAIN = 5.0  # seconds until something is looked at again after a look that failed
 _PROBE = bytes(range(16))
 
 
@@ -258,11 +260,14 @@ class Session:
                 if self._closed:
                     return
             assert job is not None  # or it would be waiting
-            try:
-                job()
-            except Exception as error:  # told, and the player goes on
-                self._complain(error)
-            job = None  # a task may hold what the next wait should not
+            self._done(job)
+            job = None  # it may hold what the next wait should not
+
+    def _done(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as error:  # told, and the player goes on
+            self._complain(error)
 
     def _next(self) -> Callable[[], None] | None:
         """Return what to do next; called with the lock."""
@@ -319,9 +324,7 @@ class Session:
                 self._flying[self._seq] = kind
                 seq = self._seq
             try:
-                item = frames.item(
-                    i, want.view, want.fmt, wanted=lambda kind=kind: self._wanted(kind)
-                )
+                item = frames.item(i, want.view, want.fmt, wanted=partial(self._wanted, kind))
             except Exception as error:  # whatever the storage raises: the film goes on
                 with self._changed:
                     self._flying.pop(seq, None)
@@ -369,10 +372,13 @@ class Session:
             due = self._due
         if due is None:
             return
-        pause = due[1]()
-        with self._changed:
-            if self._due is due:
-                self._due = None if pause is None else (time.monotonic() + pause, due[1])
+        pause: float | None = _AGAIN
+        try:
+            pause = due[1]()
+        finally:
+            with self._changed:
+                if self._due is due:
+                    self._due = None if pause is None else (time.monotonic() + pause, due[1])
 
     def _step(self) -> None:
         with self._changed:
@@ -387,18 +393,48 @@ class Session:
             if not self._closed:
                 self._slow.append(steps)  # in turn with others
 
+    def breathe(self) -> None:
+        """Do what is wanted meanwhile; for something long that the thread is in the middle of."""
+        while True:
+            with self._changed:
+                slow, self._slow = self._slow, deque()  # other long things wait
+                job = None if self._closed else self._next()
+                self._slow = slow
+            if job is None:
+                return
+            self._done(job)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of frames and bytes, and the milliseconds of the last frames."""
+        with self._changed:
+            frames = self._frames
+            flying = len(self._flying)
+            times = list(self.times)
+        return {
+            "sent": self.sent,
+            "dropped": self.dropped,
+            "in_flight": flying,
+            "sent_bytes": self.sent_bytes,
+            "hits": 0 if frames is None else frames.hits,
+            "reads": 0 if frames is None else frames.reads,
+            "cached_bytes": 0 if frames is None else frames.nbytes,
+            "cache_bytes": 0 if frames is None else frames.cache_bytes,
+            "read_ms": float(np.median([one["read"] for one in times])) if times else None,
+            "enc_ms": float(np.median([one["enc"] for one in times])) if times else None,
+        }
+
     # --- answers -----------------------------------------------------------------------------
 
     def _hello(self) -> None:
+        with self._changed:
+            self._flying.clear()  # a page that was loaded again has got none of them
         self.send({"type": "probe"}, [_PROBE])
         scene = self.scene
         if scene.kind == "line":
             for number, panel in enumerate(scene.panels):
                 values = panel.x.values[panel.x.places]
                 numbers = values if values.dtype.kind in "biuf" else np.arange(len(values))
-                self.send(
-                    {"type": "coords", "panel": number}, [numbers.astype("<f8").tobytes()]
-                )
+                self.send({"type": "coords", "panel": number}, [numbers.astype("<f8").tobytes()])
 
     def _value(self, content: dict[str, Any]) -> None:
         scene = self.scene
