@@ -424,7 +424,7 @@ export function ticksOf(lo, hi, count) {
     const label = scientific
       ? format(value, Math.min(15, digits))
       : value.toFixed(decimals).replace("-", "−");
-    ticks.push([(value - lo) / (hi - lo), k === 0 ? (0).toFixed(scientific ? 0 : decimals) : label]);
+    ticks.push([(value - lo) / (hi - lo) + 0, k === 0 ? (0).toFixed(scientific ? 0 : decimals) : label]);
   }
   return lo < hi ? ticks : ticks.reverse();
 }
