@@ -10,6 +10,7 @@
 // --- Pure parts: order of play -------------------------------------------------------------------
 
 const REST_MS = 120; // a scrub at rest for this long asks for the exact frame
+const VALUES_MS = 250; // at rest for this long: exact values of the frame are asked for
 const BUSY_MS = 500; // no answer for this long: the kernel is busy
 const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is sent again
 const REPORT_MS = 250; // how often the position is told to Python while playing
@@ -423,7 +424,7 @@ export function ticksOf(lo, hi, count) {
     const label = scientific
       ? format(value, Math.min(15, digits))
       : value.toFixed(decimals).replace("-", "−");
-    ticks.push([(value - lo) / (hi - lo), k === 0 ? (0).toFixed(scientific ? 0 : decimals) : label]);
+    ticks.push([(value - lo) / (hi - lo) + 0, k === 0 ? (0).toFixed(scientific ? 0 : decimals) : label]);
   }
   return lo < hi ? ticks : ticks.reverse();
 }
@@ -512,6 +513,7 @@ export class Player {
     this.gen = 0;
     this.seen = 0;
     this.scrubbed = -Infinity;
+    this.moved = -Infinity;
     this.asked = null; // when the oldest want without an answer was sent
     this.wanted = new Map(); // index -> when it was first asked for
     this.floats = null;
@@ -620,6 +622,7 @@ export class Player {
   dispose() {
     clearInterval(this.ticker);
     clearTimeout(this.rest);
+    clearTimeout(this.settled);
     clearTimeout(this.reportLater);
     cancelAnimationFrame(this.frameRequest);
     this.disposed = true;
@@ -656,6 +659,7 @@ export class Player {
     this.gen += 1;
     this.reported = this.index;
     this.tell({ playing: false, index: this.index, direction: this.direction });
+    this.settle();
     this.want();
     this.refresh();
   }
@@ -669,6 +673,14 @@ export class Player {
     this.index = Math.min(Math.max(0, Math.round(index)), Math.max(0, this.n - 1));
     this.gen += 1;
     this.clock.reset();
+    this.settle();
+  }
+
+  /** Exact values are for a frame that is looked at, not for one that is passed. */
+  settle() {
+    this.moved = now();
+    clearTimeout(this.settled);
+    this.settled = setTimeout(() => this.want(), VALUES_MS + 5);
   }
 
   /** Move to `index`. `scrub`: more moves follow, so a coarse picture is asked for first. */
@@ -920,6 +932,7 @@ export class Player {
   /** Exact values of the frame on pause, where they are the field itself and not too many. */
   floatsWanted() {
     if (this.options.fixed?.includes("values") || this.failed.has(this.index)) return false;
+    if (now() - this.moved < VALUES_MS) return false;
     if (this.lod !== 1 || this.cells(1) * 4 > FLOATS_BYTES) return false;
     const { floats } = this;
     return !(floats && floats.i === this.index && floats.view === this.restView.id);
@@ -1042,6 +1055,7 @@ export class Player {
       if (item.fmt === "f32") frame.values = whole.map((bytes) => numbersOf(Float32Array, bytes));
       if (item.fmt === "f32" && !line) {
         this.floats = frame;
+        for (const view of this.views) view.answerHover();
         return;
       }
       if (!line) frame.codes = whole;
@@ -1140,6 +1154,7 @@ export class Player {
     const [steps, values] = buffers.map((bytes) => numbersOf(Float64Array, bytes));
     Object.assign(pin, { text: content.text, unit: content.unit, done: content.done, steps, values });
     pin.times = buffers.length > 2 ? numbersOf(Float64Array, buffers[2]) : null;
+    pin.xlabel = content.xlabel;
     this.redraw();
     this.refresh();
   }
@@ -1492,7 +1507,7 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
   };
   for (let code = 2; code <= 254; code += 1) {
     const from = first + ((code - 2) * inner) / 253;
-    const to = first + ((code - 1) * inner) / 253 + (code < 254 ? 0.6 : 0);
+    const to = Math.min(first + inner, first + ((code - 1) * inner) / 253 + 1.5); // no seams
     context.fillStyle = css(code);
     shape([from, 0], [to, 0], [to, thick], [from, thick]);
     context.fill();
@@ -1509,6 +1524,7 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
   }
   context.strokeStyle = ink.line;
   context.lineWidth = 1;
+  let widest = 0;
   const outline = [[first, 0]];
   if (below) outline.push([0, thick / 2]);
   outline.push([first, thick], [first + inner, thick]);
@@ -1522,6 +1538,7 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
   const size = (label) => (vertical ? SMALL + 2 : context.measureText(label).width);
   for (const [at, label] of sparse(colours.ticks ?? [], inner, size, 4)) {
     const [tx, ty] = point(first + at * inner, thick);
+    widest = Math.max(widest, context.measureText(label).width);
     context.beginPath();
     context.moveTo(tx, ty);
     context.lineTo(...(vertical ? [tx + TICK, ty] : [tx, ty + TICK]));
@@ -1536,7 +1553,7 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
   context.textAlign = "center";
   if (vertical) {
     context.save();
-    context.translate(box.right - MEDIUM / 2 - 2, y + height / 2);
+    context.translate(x + width + TICK + 3 + widest + MEDIUM, y + height / 2);
     context.rotate(Math.PI / 2);
     context.textBaseline = "middle";
     fitText(context, label, 0, 0, height);
@@ -1612,7 +1629,9 @@ class Panel {
     this.band = element("div", { class: "br-band", hidden: true });
     this.marks.append(this.band);
     this.note = element("p", { class: "br-note", hidden: true });
-    this.box = element("div", { class: "br-box" }, this.picture, this.marks, this.note);
+    this.legend = element("div", { class: "br-legend" });
+    this.box = element("div", { class: "br-box" }, this.picture, this.marks, this.legend, this.note);
+    flag(this.box, "kind", view.player.scene.kind);
     this.node = element("div", { class: "br-panel" }, this.axes, this.box);
     this.frame = null;
     this.listen();
@@ -1670,7 +1689,10 @@ class Panel {
     const context = prepare(this.axes, whole.width, whole.height, ratio);
     const box = { x: margins.left, y: margins.top, width, height };
     drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
-    if (this.line) prepare(this.picture, width, height, ratio);
+    if (this.line) {
+      prepare(this.picture, width, height, ratio);
+      this.drawLegend();
+    }
     this.drawPins();
     this.frame = null;
   }
@@ -1751,6 +1773,17 @@ class Panel {
       };
       drawCurve(context, points, xs, ys, Math.round(width * this.view.ratio));
     }
+  }
+
+  drawLegend() {
+    const { lines = [] } = this.scene;
+    const { curves } = this.view.inks;
+    const names = lines.map((label, k) => {
+      const dash = element("span", { class: "br-dash" });
+      dash.style.background = curves[k % curves.length];
+      return element("span", {}, dash, label);
+    });
+    this.legend.replaceChildren(...(lines.length > 1 ? names : []));
   }
 
   drawPins() {
@@ -2003,16 +2036,21 @@ class View {
       this.button("slower", "Slower", command("slower"), { text: "−" }),
       this.speed,
       this.button("faster", "Faster", command("faster"), { text: "+" }),
+    );
+    const ways = element(
+      "div",
+      { class: "br-group", role: "group", "aria-label": "Order" },
       this.loopButton,
       this.reverseButton,
+      this.mode,
+      this.strideSelect,
     );
-    const ways = element("div", { class: "br-group" }, this.mode, this.strideSelect);
     this.gauge = this.button("telemetry", "Telemetry", command("telemetry"), { toggle: true, picture: "gauge" });
     this.helpButton = this.button("help", "Keys", command("help"), { toggle: true });
     const colours = player.can("colours") && player.scene.kind !== "line";
     const extras = element(
       "div",
-      { class: "br-group", role: "group", "aria-label": "More" },
+      { class: "br-group br-extras", role: "group", "aria-label": "More" },
       colours ? this.button("colour", "Next colours", command("colour"), { picture: "palette" }) : null,
       this.button("save", "Save a picture", command("save")),
       this.gauge,
@@ -2142,7 +2180,13 @@ class View {
     this.drawBars(plan);
     this.stageWidth = plan.width;
     this.root.style.maxWidth = `${Math.max(plan.width, Math.min(inner, 560)) + padding}px`;
-    this.margins = plan.panels[0]?.margins ?? { left: 40, right: 8 };
+    const [first] = plan.panels;
+    this.margins = first?.margins ?? { left: 40, right: 8 };
+    if (first) {
+      this.monitor.style.left = `${first.margins.left + first.width - 8}px`;
+      this.monitor.style.top = this.unzoom.style.top = `${first.margins.top + 8}px`;
+      this.unzoom.style.left = `${first.margins.left + 8}px`;
+    }
     this.barChanges = -1;
     this.drawSeries();
     this.lod = this.lodOf(plan);
@@ -2165,8 +2209,9 @@ class View {
       return Math.ceil(14 + TICK + 3 + words + (label ? MEDIUM + 10 : 2));
     });
     const barsWidth = vertical ? barWidths.reduce((sum, bar) => sum + bar + 14, 0) : 0;
-    const columns = Math.max(1, Math.min(scene.columns || 1, count, Math.floor((inner - barsWidth) / 200)));
-    const rows = Math.ceil(count / columns);
+    const most = Math.max(1, Math.min(scene.columns || 1, count, Math.floor((inner - barsWidth) / 200)));
+    const rows = Math.ceil(count / most);
+    const columns = Math.ceil(count / rows);
     const [first] = scene.panels;
     const alike = (axis) => scene.panels.every((panel) => JSON.stringify(panel[axis]) === JSON.stringify(first?.[axis]));
     const [sharedX, sharedY] = [alike("x"), alike("y") && scene.kind !== "line"];
@@ -2174,7 +2219,7 @@ class View {
     const margins = scene.panels.map((panel, k) => {
       const showX = !sharedX || k + columns >= count;
       const showY = !sharedY || k % columns === 0;
-      const { y, yTicks } = this.panels[k].scales(400, 360);
+      const { y, yTicks } = this.panels[k].scales(400, limit);
       const left = showY ? Math.ceil(widest(yTicks)) + TICK + 6 + (y ? MEDIUM + 8 : 0) : TICK + 6;
       const bottom = showX ? TICK + 6 + SMALL + (panel.x.label ? MEDIUM + 8 : 2) : TICK + 8;
       return { showX, showY, left, right: 12, top: count > 1 ? 24 : 8, bottom };
@@ -2211,11 +2256,10 @@ class View {
       const label = `Colour bar: ${colours.label ?? ""} from ${format(colours.vmin)} to ${format(colours.vmax)}`;
       attribute(canvas, "aria-label", label);
       if (vertical) {
-        const whole = rows * (margins.top + height + panels[0].margins.bottom) - margins.top - panels.at(-1).margins.bottom;
-        const tall = rows > 1 ? whole : height;
+        const tall = this.tall({ panels, rows, columns });
         const room = barWidths[order];
         const context = prepare(canvas, room, margins.top + tall + 26, this.ratio);
-        const box = { x: 1, y: margins.top, width: 14, height: tall, right: room };
+        const box = { x: 1, y: margins.top, width: 14, height: tall };
         drawBar(context, box, { colours, table, vertical, bad, inks: ink });
       } else {
         const wide = (width + margins.left + margins.right) * columns - margins.left - margins.right;
@@ -2224,6 +2268,17 @@ class View {
         drawBar(context, box, { colours, table, vertical, bad, inks: ink });
       }
     });
+  }
+
+  /** From the top of the first row of pictures to the bottom of the last. */
+  tall({ panels, rows, columns }) {
+    let sum = panels[0].height;
+    for (let row = 1; row < rows; row += 1) {
+      const above = panels.slice((row - 1) * columns, row * columns);
+      const { margins, height } = panels[row * columns];
+      sum += Math.max(...above.map((panel) => panel.margins.bottom)) + margins.top + height;
+    }
+    return sum;
   }
 
   lodOf({ panels }) {
@@ -2540,8 +2595,8 @@ class View {
     say(
       this.monitor,
       [
-        `shown    ${stats.fps.toFixed(1)} /s`,
-        `gap 95 % ${stats.gap_p95_ms.toFixed(0)} ms`,
+        `shown    ${player.playing ? `${stats.fps.toFixed(1)} /s` : "–"}`,
+        `gap 95 % ${player.playing ? `${stats.gap_p95_ms.toFixed(0)} ms` : "–"}`,
         `dropped  ${stats.dropped}`,
         `cache    ${hits} of ${megabytes} MB`,
         `trip     ${stats.rtt_ms.toFixed(0)} ms`,
@@ -2615,7 +2670,7 @@ class View {
     if (player.pins.size === 0 || !this.stageWidth) return;
     const width = Math.min(this.stageWidth, this.width);
     const height = 150;
-    const left = Math.max(52, this.margins.left);
+    const left = Math.max(this.chartMargin ?? 0, this.margins.left);
     const box = { x: left, y: 8, width: Math.max(60, width - left - 14), height: height - 8 - 38 };
     this.chartBox = box;
     const context = prepare(this.chart, width, height, this.ratio);
@@ -2632,13 +2687,22 @@ class View {
     const margin = (high - low || Math.abs(high) || 1) * 0.06;
     const { times, lo, hi } = this.seriesRange();
     const label = pins.find((pin) => pin.unit)?.unit ?? "";
+    const yTicks = ticksOf(low - margin, high + margin, 4);
+    context.font = `${SMALL}px ${this.inks.font}`;
+    const words = Math.max(0, ...yTicks.map(([, text]) => context.measureText(text).width));
+    const needed = Math.ceil(words) + TICK + 6 + (label ? MEDIUM + 8 : 0);
+    if (needed > left) {
+      this.chartMargin = needed + 8;
+      this.drawSeries();
+      return;
+    }
     drawAxes(context, box, {
       x: times?.xlabel ?? player.scene.dim,
       y: label,
       showX: true,
       showY: true,
       xTicks: ticksOf(lo, hi, box.width / 90),
-      yTicks: ticksOf(low - margin, high + margin, 4),
+      yTicks,
       inks: this.inks,
     });
     context.save();
