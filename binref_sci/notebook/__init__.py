@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from binref_sci.notebook.animating import animate
     from binref_sci.notebook.picture import plot_frame
-    from binref_sci.notebook.player import Player, animate
+    from binref_sci.notebook.player import Player
     from binref_sci.notebook.scene import Scene
 
 __all__ = ["Player", "Scene", "animate", "plot_frame"]
@@ -19,7 +20,7 @@ __all__ = ["Player", "Scene", "animate", "plot_frame"]
 _HOME = {
     "Player": "player",
     "Scene": "scene",
-    "animate": "player",
+    "animate": "animating",
     "plot_frame": "picture",
 }
 

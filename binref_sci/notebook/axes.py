@@ -64,6 +64,18 @@ class Axis:
         """Number of cells of the picture."""
         return len(self.places)
 
+    def cell_of(self, value: Any) -> int:
+        """Return the cell that shows what is nearest to a value of the coordinate."""
+        values = self.values
+        if values.dtype.kind in "US":
+            nearest = int(np.flatnonzero(values == value)[0])
+        elif values.dtype.kind == "M":
+            nearest = int(np.abs(values - np.datetime64(value)).argmin())
+        else:
+            nearest = int(np.abs(values - value).argmin())
+        cells = np.flatnonzero(self.places == nearest)
+        return int(cells[len(cells) // 2]) if len(cells) else 0
+
     def text(self, index: int) -> str:
         """Return name and value at an index into the data."""
         return f"{self.name} = {text_of(self.values[index], self.unit)}"

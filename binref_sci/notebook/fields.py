@@ -96,6 +96,21 @@ def inside(data: Any) -> Any:
     return None
 
 
+def whole_of(obj: xr.DataArray) -> Any:
+    """Return the array on disk that a labelled array is, all of it and as it is; else None."""
+    data = obj.variable._data
+    if isinstance(data, da.Array):
+        data = file_under(data)
+    for _ in range(8):
+        if data is None or getattr(data, "shape", None) != obj.shape:
+            return None
+        deeper = next((getattr(data, name) for name in _WRAPPERS if hasattr(data, name)), None)
+        if deeper is None:
+            return data if type(data).__module__.startswith(_OURS) else None
+        data = deeper
+    return None
+
+
 def _runs(obj: xr.DataArray, dim: str) -> tuple[int, ...]:
     """Return the chunks that a file without dask says it has."""
     preferred = obj.encoding.get("preferred_chunks", {})

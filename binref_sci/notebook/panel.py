@@ -81,6 +81,27 @@ class Panel:
         """Rows and columns."""
         return self.grid.shape
 
+    def parts_at(self, at: dict[str, Any]) -> tuple[float, float]:
+        """Return the middle of the cell nearest to coordinates, as parts of width and height.
+
+        Raises
+        ------
+        TypeError
+            If the names are not those of the axes.
+        """
+        names = [self.x.name] if self.lines else [self.x.name, self.y.name]
+        if set(at) != set(names):
+            raise TypeError(f"expected a value of each of {names}, got {sorted(at)}")
+        rows, columns = self.shape
+        if self.grid.places is not None:
+            far = np.hypot(self.x.values - at[self.x.name], self.y.values - at[self.y.name])
+            hits = np.argwhere(self.grid.places == int(far.argmin()))
+            row, column = hits[len(hits) // 2] if len(hits) else (0, 0)
+        else:
+            column = self.x.cell_of(at[self.x.name])
+            row = 0 if self.lines else self.y.cell_of(at[self.y.name])
+        return (float(column) + 0.5) / columns, (float(row) + 0.5) / rows
+
     def key(self, frame: int | slice, rows: Any, columns: Any, at: dict[str, int]) -> Any:
         """Return an index into the data: a frame or several, and a part of the picture."""
         time, down, right = self.axes
