@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from binref_sci.notebook.colouring import Colouring
@@ -18,9 +15,7 @@ from binref_sci.notebook.lines import Diagram
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.reducing import reduced
 from binref_sci.notebook.scene import Scene
-
-_KEPT: Final = 0.999  # share of a picture's pixels below which cells are put together
-
+from binref_sci.notebook.strip import Strip
 
 class Canvas:
     """Draws frames of a scene into an array of pixels.
@@ -38,7 +33,7 @@ class Canvas:
         self.colourings = tuple(colourings)
         first = self._title(0) if scene.n else ""
         self.layout: Layout = layout(scene, colourings, first=first, **options)
-        self._strip = _Strip(self.layout, self.layout.title)
+        self._strip = Strip(self.layout)
         self._grids = [
             _Grid(panel, rect) for panel, rect in zip(scene.panels, self.layout.panels, strict=True)
         ]
@@ -78,6 +73,7 @@ class _Grid:
         self._rows = _nearest(rows, rect.height)
         self._columns = _nearest(columns, rect.width)
         self._same = rows == rect.height, columns == rect.width
+        self._colours: NDArray[Any] | None = None
 
     def field(self, scene: Scene, i: int) -> NDArray[Any]:
         field = scene.field(self._panel, i)
@@ -88,34 +84,12 @@ class _Grid:
             codes = codes.take(self._columns, axis=1)
         if not self._same[0]:
             codes = codes.take(self._rows, axis=0)
-        pixels[self._rect.slices] = table.take(codes)
+        if self._colours is None or self._colours.dtype != table.dtype:
+            self._colours = np.empty(codes.shape, table.dtype)
+        np.take(table, codes, out=self._colours, mode="clip")  # other modes copy twice
+        pixels[self._rect.slices] = self._colours
 
 
 def _nearest(cells: int, pixels: int) -> NDArray[np.intp]:
     """Return the cell that the middle of each pixel lies in."""
     return ((2 * np.arange(pixels) + 1) * cells // (2 * pixels)).astype(np.intp)
-
-
-class _Strip:
-    """The line of text that changes; drawn white on black, so that its shades are coverage."""
-
-    def __init__(self, whole: Layout, rect: Rect) -> None:
-        size = (rect.width / whole.dpi, rect.height / whole.dpi)
-        figure = Figure(figsize=size, dpi=whole.dpi, facecolor="black")
-        self._canvas = FigureCanvasAgg(figure)
-        self._text = figure.text(
-            whole.title_left / rect.width,
-            0.28,  # of its height: room for what goes below the line
-            "",
-            color="white",
-            fontsize=mpl.rcParams["axes.titlesize"],
-            fontweight=mpl.rcParams["axes.titleweight"],
-            ha="left",
-            va="baseline",
-        )
-
-    def draw(self, text: str) -> NDArray[np.uint8]:
-        """Return how much of each pixel the text covers, 0 to 255."""
-        self._text.set_text(text)
-        self._canvas.draw()
-        return np.asarray(self._canvas.buffer_rgba())[..., 0]
