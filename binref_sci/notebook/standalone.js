@@ -210,7 +210,7 @@ export async function start(widget, page) {
     {
       ver: 0,
       playing: false,
-      pins: [],
+      pinned: [],
       live: {},
       status: {},
       positions: [],
