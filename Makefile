@@ -55,10 +55,12 @@ clean:  ## remove the environment and everything built
 
 # The stamps are renewed when pyproject.toml changes. What runs needs less than what tests.
 $(VENV)/installed: pyproject.toml | $(bin)/python
+	@echo "installing into $(VENV); the first time this takes a minute or more"
 	$(bin)/python -m pip install -q -e .
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(bin)/python
+	@echo "installing into $(VENV); the first time this takes some minutes"
 	$(bin)/python -m pip install -q -e ".[dev]"
 	@touch $@ $(VENV)/installed
 

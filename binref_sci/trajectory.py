@@ -48,6 +48,11 @@ class Trajectory:
         block: Block | None = None,
         owner: object = None,
     ) -> None:
+        if not isinstance(stored, Stored):
+            raise TypeError(
+                f"a Trajectory is not made of a {type(stored).__name__}; use "
+                "Trajectory.from_refs(references), BinrefWriter.trajectory() or a lazy result"
+            )
         self.stored = stored
         self.name = name
         self.labels = labels or Labels()

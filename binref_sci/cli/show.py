@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
+from dask.utils import format_bytes
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -49,7 +49,7 @@ def show(facts: RunFacts, console: Console) -> None:
     """Print facts for a person."""
     colour = _COLOURS[facts.state]
     console.print(
-        f"[bold]{escape(facts.path)}[/]  [{colour}]{facts.state}[/]  {size(facts.nbytes)}",
+        f"[bold]{escape(facts.path)}[/]  [{colour}]{facts.state}[/]  {format_bytes(facts.nbytes)}",
         soft_wrap=True,
     )
     called = [f"{key} {facts.run[key]}" for key in ("component", "version", "endpoint", "run_id")
@@ -84,7 +84,7 @@ def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:
             f"[cyan]{escape(one.name)}[/]",
             escape(f"({axes})") if one.dims else "scalar",
             one.dtype,
-            size(one.nbytes),
+            format_bytes(one.nbytes),
             escape(one.units or ""),
             escape(_times(one.times)),
             escape(" x ".join(map(str, one.chunks))),
@@ -116,17 +116,3 @@ def _times(times: Times | None) -> str:
 def _progress(stream: StreamFacts) -> str:
     of = "" if stream.total is None else f" of {stream.total}"
     return f"{escape(stream.name)}: {stream.state}, {stream.count}{of} snapshots"
-
-
-def size(nbytes: int) -> str:
-    """Return bytes as a person reads them.
-
-    Examples
-    --------
-    >>> size(1023), size(512 * 1024**2)
-    ('1023 B', '512.0 MiB')
-    """
-    if nbytes < 1024:
-        return f"{nbytes} B"
-    power = min(int(math.log2(nbytes)) // 10, 6)
-    return f"{nbytes / 1024**power:.1f} {' KMGTPE'[power]}iB"

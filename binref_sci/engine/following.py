@@ -54,6 +54,14 @@ class Follower:
         members = journals.newest_run(journals.heads(place), place)
         return journals.state_of([journals.read(head) for head in members], place)
 
+    @property
+    def total(self) -> int | None:
+        """Number of snapshots that the solver has said there will be; None if it has not."""
+        place = find(self._source)
+        heads = journals.newest_run(journals.heads(place), place)
+        totals = [journals.read(head).header.total for head in heads]
+        return max((total for total in totals if total is not None), default=None)
+
     def __len__(self) -> int:
         """Return how many snapshots are complete now."""
         return _length(self._look())

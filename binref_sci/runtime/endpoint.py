@@ -21,9 +21,10 @@ from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
 from binref_sci.runtime import gradients, paths
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.encoder import Encoding, Piece, checked_format, digest
+from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
+from binref_sci.runtime.skeleton import digest
 
 
 @dataclass(frozen=True)

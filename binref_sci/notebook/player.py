@@ -1,0 +1,388 @@
+"""The player as a widget: traits, messages, and what Python can ask and set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import numpy as np
+import traitlets as t
+import xarray as xr
+
+from binref_sci.notebook.colouring import Colouring
+from binref_sci.notebook.frames import CACHE_BYTES
+from binref_sci.notebook.limits import Limits, scanned
+from binref_sci.notebook.live import POLL, Live
+from binref_sci.notebook.pins import Pins
+from binref_sci.notebook.scene import Scene
+from binref_sci.notebook.session import Session
+
+_HERE: Final = Path(__file__).parent
+_MODES: Final = ("every", "realtime")
+_LOOPS: Final = ("once", "loop", "bounce")
+_CODES: Final = 2 * 252  # the error of a colour is at most its range over this
+_AGAIN: Final = 5.0  # seconds until a run is looked at again after a look that failed
+
+
+class Player(anywidget.AnyWidget):
+    """Plays a trajectory in the notebook; made by `animate`.
+
+    An ipywidgets `DOMWidget`: it can stand in boxes, be linked and observed. `index`,
+    `playing`, `fps`, `mode`, `loop`, `direction`, `stride` and `positions` (one of each
+    slider) are traits.
+    """
+
+    # Text, not a path: anywidget watches files, and then holds every widget for ever.
+    _esm = (_HERE / "player.js").read_text(encoding="utf-8")
+    _css = (_HERE / "player.css").read_text(encoding="utf-8")
+
+    scene = t.Dict().tag(sync=True)
+    n = t.Int(0).tag(sync=True)
+    ver = t.Int(0).tag(sync=True)
+    colours = t.List(t.Dict()).tag(sync=True)
+    luts = t.Bytes().tag(sync=True)
+    index = t.Int(0).tag(sync=True)
+    playing = t.Bool(False).tag(sync=True)
+    fps = t.Float(20.0, min=0.1, max=1000.0).tag(sync=True)
+    mode = t.Enum(_MODES, "every").tag(sync=True)
+    loop = t.Enum(_LOOPS, "loop").tag(sync=True)
+    direction = t.Enum((1, -1), 1).tag(sync=True)
+    stride = t.Int(1, min=1).tag(sync=True)
+    positions = t.List(t.Int()).tag(sync=True)
+    pinned = t.List(t.Dict()).tag(sync=True)
+    live = t.Dict().tag(sync=True)
+    status = t.Dict().tag(sync=True)
+    options = t.Dict().tag(sync=True)
+
+    def __init__(
+        self,
+        scene: Scene,
+        limits: Limits,
+        *,
+        live: Live | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        **traits: Any,
+    ) -> None:
+        self._control = threading.RLock()
+        self._limits = limits
+        self._live = live
+        self._stop = threading.Event()
+        self._browser: dict[str, Any] = {}
+        self._session = Session(self.send, scene, limits.colourings, cache_bytes=cache_bytes)
+        self._pins = Pins(self._session)
+        super().__init__(
+            scene=scene.to_json(),
+            n=scene.n,
+            **_coloured(limits.colourings),
+            positions=list(scene.positions),
+            live={} if live is None else live.to_json(attached=True),
+            status={"text": "", "fraction": None},
+            **traits,
+        )
+        self.on_msg(_received)
+        self.observe(_moved, names="positions")
+        self.observe(_pinned, names="pinned")
+        if live is not None:
+            self._session.every(self._look)
+
+    # --- what Python can ask and set ----------------------------------------------------------
+
+    @property
+    def time(self) -> Any:
+        """Time of the frame that is shown, as its coordinate has it; settable, to the nearest."""
+        values = self._session.scene.times.values
+        return self.index if values is None else values[self.index]
+
+    @time.setter
+    def time(self, value: Any) -> None:
+        self.index = self._session.scene.times.nearest(value)
+
+    @property
+    def frame(self) -> xr.DataArray | list[xr.DataArray]:
+        """The frame that is shown, lazily; of several variables a list."""
+        return self._session.scene.frame(self.index)
+
+    @property
+    def colourings(self) -> tuple[Colouring, ...]:
+        """The colour scale of each variable."""
+        return self._limits.colourings
+
+    @property
+    def vmin(self) -> float:
+        """Lower limit of the (first) colour scale; setting it sets it of all."""
+        return self._limits.colourings[0].vmin
+
+    @vmin.setter
+    def vmin(self, value: float) -> None:
+        self.set_limits(value, None)
+
+    @property
+    def vmax(self) -> float:
+        """Upper limit of the (first) colour scale; setting it sets it of all."""
+        return self._limits.colourings[0].vmax
+
+    @vmax.setter
+    def vmax(self, value: float) -> None:
+        self.set_limits(None, value)
+
+    @property
+    def cmap(self) -> str:
+        """Name of the (first) colormap; setting it sets it of all."""
+        return self._limits.colourings[0].cmap.name
+
+    @cmap.setter
+    def cmap(self, value: Any) -> None:
+        with self._control:
+            self._recolour(self._limits.ruled(cmap=value))
+
+    def set_limits(
+        self, vmin: float | None = None, vmax: float | None = None, *, colour: int | None = None
+    ) -> None:
+        """Set limits of the colours.
+
+        Parameters
+        ----------
+        vmin, vmax
+            In the variable's unit; None: as it is.
+        colour
+            Which colour scale, counted by variables; default: all.
+
+        Raises
+        ------
+        ValueError
+            If `vmin` is above `vmax`.
+        """
+        with self._control:
+            made = self._limits
+            for k, one in enumerate(made.colourings):
+                if colour in (None, k):
+                    low = one.vmin if vmin is None else float(vmin)
+                    high = one.vmax if vmax is None else float(vmax)
+                    if low > high:
+                        raise ValueError(f"vmin={low:g} is above vmax={high:g}")
+                    made = made.given(k, low, high)
+            self._recolour(made)
+
+    @property
+    def pins(self) -> list[xr.DataArray]:
+        """Time series of the points that are pinned, as far as they have been read."""
+        return self._pins.arrays([pin["id"] for pin in self.pinned])
+
+    def pin(self, *, panel: int = 0, **at: Any) -> None:
+        """Pin a point, as a click does: its time series is read and drawn.
+
+        Parameters
+        ----------
+        panel
+            Number of the panel.
+        **at
+            Value of the coordinate of each axis, as ``pin(x=0.5, y=2.0)``; the nearest
+            cell counts.
+
+        Raises
+        ------
+        TypeError
+            If the names are not those of the panel's axes.
+        """
+        fx, fy = self._session.scene.panels[panel].parts_at(at)
+        number = max((int(pin["id"]) for pin in self.pinned), default=0) + 1
+        self.pinned = [*self.pinned, {"id": number, "panel": panel, "fx": fx, "fy": fy}]
+
+    def unpin(self) -> None:
+        """Take all pins away."""
+        self.pinned = []
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the player has done: frames, bytes, milliseconds; with the browser's view."""
+        return {**self._session.stats(), "browser": dict(self._browser)}
+
+    def close(self) -> None:
+        """End it and let go of the data; the widget vanishes from the page."""
+        self._stop.set()
+        self._session.close()
+        self._pins.clear()
+        self._live = None
+        self.unobserve_all()
+        self.on_msg(_received, remove=True)
+        super().close()
+
+    def __repr__(self) -> str:
+        if self._session.closed:
+            return "Player(closed)"
+        scene = self._session.scene
+        rows, columns = scene.panels[0].shape
+        size = f"{rows} x {columns} cells" if scene.kind == "image" else f"{columns} points"
+        colours = "; ".join(
+            f"{one.vmin:g} to {one.vmax:g} ({one.rule}), "
+            f"colours within {(one.vmax - one.vmin) / _CODES:.2g}"
+            if type(one.norm).__name__ == "Normalize"
+            else f"{one.vmin:g} to {one.vmax:g} ({one.rule})"
+            for one in self._limits.colourings
+        )
+        panels = f", {len(scene.panels)} panels" if len(scene.panels) > 1 else ""
+        return (
+            f"Player({scene.name or 'array'!r}, {self.n} frames along {scene.dim!r}, "
+            f"{size}{panels}, {colours})"
+        )
+
+    # --- what comes from the browser ----------------------------------------------------------
+
+    def _receive(self, content: dict[str, Any]) -> None:
+        """Take a message; called on a thread of the kernel's choice, so it only notes."""
+        session = self._session
+        match content.get("type"):
+            case "pin":
+                pin = {key: content[key] for key in ("id", "panel", "fx", "fy")}
+                self.pinned = [*(p for p in self.pinned if p["id"] != pin["id"]), pin]
+            case "unpin":
+                self.pinned = [pin for pin in self.pinned if pin["id"] != content["id"]]
+            case "limits":
+                self._stop.set()
+                if content["how"] == "full":
+                    session.later(self._scan())
+                else:
+                    session.do(lambda: self._relimit(content))
+            case "stop":
+                self._stop.set()
+            case "colour":
+                session.do(lambda: self._rule(cmap=content["cmap"]))
+            case "norm":
+                session.do(lambda: self._rule(norm=content["kind"]))
+            case "attach":
+                self.live = {**self.live, "attached": bool(content["on"])}
+            case "stats":
+                self._browser = {key: content[key] for key in content if key != "type"}
+            case _:
+                session.handle(content)
+
+    def _relimit(self, content: Mapping[str, Any]) -> None:
+        scene = self._session.scene
+        with self._control:
+            match content["how"]:
+                case "sampled":
+                    self._recolour(self._limits.open().sampled(scene))
+                case "frame":
+                    frame = int(content.get("i", self.index))
+                    self._recolour(self._limits.open().frame(scene, frame))
+                case "given":
+                    k = int(content.get("colour", 0))
+                    low, high = float(content["lo"]), float(content["hi"])
+                    self._recolour(self._limits.given(k, low, high))
+                case how:
+                    raise ValueError(f"limits: {how!r} is not known")
+
+    def _rule(self, **rules: Any) -> None:
+        with self._control:
+            self._recolour(self._limits.ruled(**rules))
+
+    def _scan(self) -> Iterator[None]:
+        """Scan all frames for their extremes; what is wanted meanwhile goes first."""
+        stop = self._stop = threading.Event()
+        session = self._session
+        said = -1.0
+
+        def progress(done: int, n: int) -> None:
+            nonlocal said
+            fraction = done / max(n, 1)
+            if fraction - said >= 0.01:
+                said = fraction
+                self._set(status={"text": "scanning all frames", "fraction": round(fraction, 3)})
+            session.breathe()
+
+        def stopped() -> bool:
+            return stop.is_set() or session.closed
+
+        yield
+        try:
+            found = scanned(session.scene, progress=progress, stopped=stopped)
+            with self._control:
+                if not stopped():
+                    self._recolour(self._limits.open().of_values(found))
+        finally:
+            self._set(status={"text": "", "fraction": None})
+
+    def _slide(self, positions: Sequence[int]) -> None:
+        """Show another position of the sliders."""
+        with self._control:
+            scene = self._session.scene
+            if tuple(positions) == scene.positions:
+                return
+            scene = scene.at(positions)
+            if any(one.rule in ("sampled", "full", "frame") for one in self._limits.colourings):
+                self._limits = self._limits.sampled(scene)
+            self._session.move(scene, self._limits.colourings)
+            self._set(**_coloured(self._limits.colourings), ver=self._session.ver)
+            self._pins.restart(scene, self.pinned)
+
+    def _recolour(self, made: Limits) -> None:
+        """Show other colours; called with the lock."""
+        before, self._limits = self._limits, made
+        if _same_codes(before.colourings, made.colourings):
+            self._session.frames.colourings = made.colourings
+            self._set(**_coloured(made.colourings))
+            return
+        self._session.recolour(made.colourings)
+        self._set(**_coloured(made.colourings), ver=self._session.ver)
+
+    def _look(self) -> float | None:
+        """Look at the run; return the seconds until it should be looked at again."""
+        live = self._live
+        if live is None:
+            return None
+        scene = live.look(self._session.scene)
+        if scene is not None:
+            self._session.grow(scene)
+            self._pins.grow(scene)
+        told = live.to_json(attached=bool(self.live.get("attached")))
+        if scene is not None or told["state"] != self.live.get("state"):
+            self._set(live=told, **({} if scene is None else {"n": scene.n}))
+        return POLL if live.state == "writing" else None
+
+    def _set(self, **traits: Any) -> None:
+        """Set traits in one message to the browser."""
+        if not self._session.closed:
+            with self.hold_sync():
+                for name, value in traits.items():
+                    setattr(self, name, value)
+
+
+def _received(player: Player, content: Any, buffers: Any) -> None:
+    try:
+        player._receive(content)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        text = f"message {content.get('type')!r}: {type(error).__name__} {error}"
+        player._session.send({"type": "error", "i": None, "text": text})
+
+
+def _moved(change: Any) -> None:
+    player, positions = change["owner"], list(change["new"])
+    player._session.do(lambda: player._slide(positions))
+
+
+def _pinned(change: Any) -> None:
+    change["owner"]._pins.update(change["new"])
+
+
+def _coloured(colourings: Sequence[Colouring]) -> dict[str, Any]:
+    return {
+        "colours": [one.to_json() for one in colourings],
+        "luts": b"".join(np.ascontiguousarray(one.lut).tobytes() for one in colourings),
+    }
+
+
+def _same_codes(before: Sequence[Colouring], after: Sequence[Colouring]) -> bool:
+    """Tell whether every value has the code that it had."""
+    return all(
+        type(one.norm) is type(other.norm)
+        and (one.vmin, one.vmax) == (other.vmin, other.vmax)
+        and _boundaries(one) == _boundaries(other)
+        and type(one.norm).__name__ in ("Normalize", "LogNorm", "BoundaryNorm")
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _boundaries(one: Colouring) -> list[float]:
+    return list(getattr(one.norm, "boundaries", ()))
