@@ -53,6 +53,7 @@ def reader_of(obj: xr.DataArray, dim: str) -> Reader:
     """
     axis = obj.dims.index(dim)
     data = obj.variable._data
+    data = getattr(data, "magnitude", data)  # numbers of a quantity of pint
     if isinstance(data, da.Array):
         source = file_under(data)
         if source is None:

@@ -137,7 +137,7 @@ class Times:
             return _padded(lambda i: str(int(values[i])), ends)
         if kind == "M":
             unit = _date_unit(values)
-            return lambda i: str(np.datetime_as_string(values[i], unit=unit)).replace("T", " ")  # type: ignore[call-overload]  # a unit
+            return lambda i: _date(values[i], unit)
         if kind == "m":
             return _differences(values)
         if kind == "O" and self._is_date:
@@ -163,19 +163,20 @@ def _floats(values: NDArray[Any]) -> Text:
         return _padded(lambda i: f"{values[i]:g}", (0,))
     # Digits that a float64 does not have are noise.
     step = max(step, largest * 1e-14)
-    first = -math.floor(math.log10(step))
+    first = -math.floor(math.log10(step) + 1e-6)  # 0.09999999 means 0.1
     decimals = first
     for decimals in range(first, first + 3):
         scale = 10.0**-decimals
         moved = np.abs(finite - np.round(finite / scale) * scale)
         if float(moved.max()) <= _SHARE * step:
             break
+    rounded = np.round(values, decimals) + 0.0  # no minus before a zero
     if largest >= 1e9 or decimals > 6:
         digits = max(math.floor(math.log10(largest)) + decimals, 0)
-        text = lambda i: f"{values[i]:.{digits}e}"  # noqa: E731  # one of several
+        text = lambda i: f"{rounded[i]:.{digits}e}"  # noqa: E731  # one of several
     else:
         places = max(decimals, 0)
-        text = lambda i: f"{values[i]:.{places}f}"  # noqa: E731  # one of several
+        text = lambda i: f"{rounded[i]:.{places}f}"  # noqa: E731  # one of several
     return _padded(text, tuple({0, len(values) - 1, *_ends(values)}))
 
 
@@ -192,6 +193,13 @@ def _date_unit(values: NDArray[Any]) -> str:
         if (there.astype(f"M8[{unit}]") == there).all():
             return unit
     return "auto"
+
+
+def _date(value: Any, unit: str) -> str:
+    if np.isnat(value):
+        return "NaT"
+    text = str(np.datetime_as_string(value, unit=unit))  # type: ignore[call-overload]  # a unit
+    return text.replace("T", " ")
 
 
 def _difference(value: Any) -> np.timedelta64:
