@@ -559,7 +559,7 @@ export class Player {
     this.attached = this.live.attached === true;
     this.status = get("status", {});
     this.playing = false;
-    this.syncPins(get("pins", []));
+    this.syncPins(get("pinned", []));
   }
 
   /** Traits that Python (or a link) changes. What we set ourselves is not heard. */
@@ -581,7 +581,7 @@ export class Player {
     on("status", (status) => (this.status = status ?? {}));
     on("colours", (colours) => (this.colours = colours));
     on("luts", (luts) => (this.tables = tables(luts)));
-    on("pins", (pins) => this.syncPins(pins));
+    on("pinned", (pins) => this.syncPins(pins));
     on("scene", (scene) => {
       this.scene = scene;
       this.relayout();

@@ -16,6 +16,7 @@ export class StubModel {
   #listeners = new Map();
   #want = null;
   #sent = new Map(); // what is in flight: "ver/view/fmt/i" -> seq
+  #refused = new Set(); // frames of this want that cannot be had
   #seq = 0;
   #working = false;
 
@@ -68,6 +69,7 @@ export class StubModel {
     if (type === "ready") this.#greet();
     else if (type === "want") {
       this.#want = content;
+      this.#refused.clear();
       for (const [key, seq] of this.#sent) if (seq <= content.seen) this.#sent.delete(key);
       this.#work();
     } else if (type === "value") this.#answerValue(content);
@@ -100,7 +102,7 @@ export class StubModel {
       for (;;) {
         while (this.busy) await pause(20);
         const want = this.#want;
-        const i = want?.idx.find((wanted) => !this.#sent.has(keyOf(want, wanted)));
+        const i = want?.idx.find((wanted) => !this.#refused.has(wanted) && !this.#sent.has(keyOf(want, wanted)));
         if (i === undefined || this.#sent.size >= want.credit) return;
         const seq = ++this.#seq;
         this.#sent.set(keyOf(want, i), seq);
@@ -111,12 +113,15 @@ export class StubModel {
     }
   }
 
-  async #serve({ gen, ver, view, fmt }, i, seq) {
+  async #serve(want, i, seq) {
+    const { gen, ver, view, fmt } = want;
     try {
       const { item, buffers } = await this.#source.frame(i, view, fmt);
       const items = [{ ms: { read: 0, enc: 0 }, ...item, seq, i, ver, view: view.id, fmt }];
       this.#later({ type: "frames", gen, items }, buffers);
     } catch (error) {
+      this.#sent.delete(keyOf(want, i)); // nothing of it is in flight
+      this.#refused.add(i);
       this.#later({ type: "error", i, text: error.message }, []);
     }
   }
@@ -210,7 +215,7 @@ export async function start(widget, page) {
     {
       ver: 0,
       playing: false,
-      pins: [],
+      pinned: [],
       live: {},
       status: {},
       positions: [],

@@ -38,7 +38,7 @@ function traitsOf(panels, n, more = {}) {
     direction: 1,
     stride: 1,
     positions: [],
-    pins: [],
+    pinned: [],
     live: {},
     status: {},
     luts: view(table()),
