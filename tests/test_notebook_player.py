@@ -1,6 +1,8 @@
 """The widget, with a comm that records: traits, limits, pins, settings from Python, closing."""
 
+import base64
 import gc
+import io
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ import ipywidgets
 import numpy as np
 import pytest
 import xarray as xr
+from PIL import Image
 
 import binref_sci
 from binref_sci import BinrefWriter, animate, open_dataset
@@ -140,6 +143,20 @@ def test_any_object_is_played(play, tmp_path):
     assert player.scene["name"] == "told"
     with pytest.raises(TypeError, match="DataTree has many groups"):
         xr.DataTree(open_dataset(tmp_path)).binref.animate()
+
+
+def test_a_notebook_holds_a_small_picture_and_text(play):
+    noise = np.random.default_rng(0).random((3, 700, 900))
+    for obj in (telling(), xr.DataArray(noise, dims=("time", "y", "x"), name="noise")):
+        player, _ = play(obj)
+        data, _ = player._repr_mimebundle_()
+        assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == player.model_id
+        assert data["text/plain"].startswith(f"Player({obj.name!r}")
+        image = base64.b64decode(data["image/png"])
+        assert len(image) <= 100_000
+        with Image.open(io.BytesIO(image)) as picture:
+            assert min(picture.size) > 150
+            assert len(picture.convert("RGB").getcolors(1 << 20)) > 20
 
 
 # --- what Python asks and sets ---------------------------------------------------------------
@@ -444,7 +461,7 @@ def test_a_player_that_is_closed_is_gone(comms):  # noqa: F811  # the fixture
     ask(player, 1, range(5))
     until(lambda: len(comms[-1].frames()) == 5)
     player.pin(x=0, y=0)
-    until(lambda: player.pins[0].sizes["time"] == 20)
+    until(lambda: player.pins[0].sizes["time"] == 20)  # noqa: F821  # it is there yet
     references = weakref.ref(player), weakref.ref(field)
     player.close()
     player.close()  # once more is no error

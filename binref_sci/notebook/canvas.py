@@ -17,6 +17,7 @@ from binref_sci.notebook.reducing import reduced
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.strip import Strip
 
+
 class Canvas:
     """Draws frames of a scene into an array of pixels.
 

@@ -202,9 +202,7 @@ class _Drawing:
     def _bar_size(self) -> tuple[int, int]:
         return round(_GAP * self.dpi), round(_BAR * self.dpi)
 
-    def drawn(
-        self, rects: Sequence[Rect], total: tuple[int, int], top: int, first: str
-    ) -> Layout:
+    def drawn(self, rects: Sequence[Rect], total: tuple[int, int], top: int, first: str) -> Layout:
         """Draw everything but fields and title."""
         wide, tall = total
         gap, bar = self._bar_size()
@@ -349,7 +347,9 @@ def _ring(
     face: tuple[int, int, int],
 ) -> None:
     """Draw a frame just outside of a rectangle; inside there is nothing."""
-    outer = Rect(rect.left - width, rect.top - width, rect.width + 2 * width, rect.height + 2 * width)
+    outer = Rect(
+        rect.left - width, rect.top - width, rect.width + 2 * width, rect.height + 2 * width
+    )
     background[outer.slices] = edge
     background[rect.slices] = face
 
@@ -369,6 +369,8 @@ def _wrapped(label: str) -> str:
     if len(label) <= 40 or "$" in label:
         return label
     middle = min(
-        (i for i, c in enumerate(label) if c == " "), key=lambda i: abs(2 * i - len(label)), default=0
+        (i for i, c in enumerate(label) if c == " "),
+        key=lambda i: abs(2 * i - len(label)),
+        default=0,
     )
     return f"{label[:middle]}\n{label[middle + 1 :]}" if middle else label

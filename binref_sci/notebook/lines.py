@@ -31,9 +31,7 @@ class Diagram:
         self._axes = whole.axes
         self._lines: list[list[Line2D]] = []
         for panel, ax in zip(scene.panels, whole.axes, strict=True):
-            made = [
-                ax.plot([], [], label=name, animated=True)[0] for name in panel.lines
-            ]
+            made = [ax.plot([], [], label=name, animated=True)[0] for name in panel.lines]
             if len(made) > 1 and len(made) <= len(mpl.rcParams["axes.prop_cycle"]):
                 ax.legend(loc="upper right")
             self._lines.append(made)

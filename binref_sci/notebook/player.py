@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import traitlets as t
 import xarray as xr
 
+from binref_sci.errors import BinrefError
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits, scanned
@@ -19,6 +21,7 @@ from binref_sci.notebook.live import POLL, Live
 from binref_sci.notebook.pins import Pins
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import Session
+from binref_sci.notebook.still import png
 
 _HERE: Final = Path(__file__).parent
 _MODES: Final = ("every", "realtime")
@@ -208,6 +211,18 @@ class Player(anywidget.AnyWidget):
         self.unobserve_all()
         self.on_msg(_received, remove=True)
         super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the widget, and beside it a picture for where no kernel runs, and text."""
+        made: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        if made is None or self._session.closed:
+            return made
+        data, metadata = made
+        try:
+            image = png(self._session.scene, self._limits.colourings, self.index)
+        except (BinrefError, OSError, IndexError, ValueError):
+            return made  # a frame that cannot be read is told by the player itself
+        return {**data, "image/png": base64.b64encode(image).decode()}, metadata
 
     def __repr__(self) -> str:
         if self._session.closed:
