@@ -25,15 +25,19 @@ class Canvas:
     ----------
     scene, colourings
         What is shown.
+    first
+        The frame by whose title all are centred.
     **options
         `size`, `longest` and `dpi` of `layout`.
     """
 
-    def __init__(self, scene: Scene, colourings: Sequence[Colouring], **options: Any) -> None:
+    def __init__(
+        self, scene: Scene, colourings: Sequence[Colouring], *, first: int = 0, **options: Any
+    ) -> None:
         self.scene = scene
         self.colourings = tuple(colourings)
-        first = self._title(0) if scene.n else ""
-        self.layout: Layout = layout(scene, colourings, first=first, **options)
+        self._still = still_title(scene)
+        self.layout: Layout = layout(scene, colourings, first=self._title(first), **options)
         self._strip = Strip(self.layout)
         self._grids = [
             _Grid(panel, rect) for panel, rect in zip(scene.panels, self.layout.panels, strict=True)
@@ -46,8 +50,8 @@ class Canvas:
         return self.layout.size
 
     def _title(self, i: int) -> str:
-        title = self.scene.title
-        return f"{title}, {self.scene.label(i)}" if title else self.scene.label(i)
+        label = self.scene.label(i)
+        return f"{self._still}, {label}" if self._still else label
 
     def draw(self, i: int, ink: Ink, pixels: NDArray[Any]) -> None:
         """Draw frame `i` over another one, or over a copy of ``ink.background``."""
@@ -59,6 +63,19 @@ class Canvas:
                 grid.paint(ink.tables[panel.colour], codes, pixels)
         strip = self._strip.draw(self._title(i))
         pixels[self.layout.title.slices] = ink.shades[strip]
+
+
+def still_title(scene: Scene) -> str:
+    """Return what stands above all frames: scalar coordinates, and where the sliders are.
+
+    Sliders do not move in a film.
+    """
+    parts = [scene.title] if scene.title else []
+    for slider, position in zip(scene.sliders, scene.positions, strict=True):
+        _, _, unit = slider.label.partition(" [")
+        value = slider.values[position]
+        parts.append(f"{slider.dim} = {value} {unit.removesuffix(']')}".rstrip())
+    return ", ".join(parts)
 
 
 class _Grid:

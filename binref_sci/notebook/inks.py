@@ -61,11 +61,12 @@ def palette_ink(whole: Layout, colourings: Sequence[Colouring], *, lines: bool =
     """
     tables = [opaque(one, whole) for one in colourings]
     ends = np.array([whole.face, whole.text], np.uint8)
-    wanted = np.unique(np.concatenate([*([] if lines else tables)] or [ends]), axis=0)
-    room = _SIZE - _MOST_SHADES if lines else _SIZE - _LEAST_SHADES
+    room = _SIZE - (_MOST_SHADES if lines else _LEAST_SHADES)
     if lines:
         wanted = _most_common(whole.background, room)
-    elif len(np.unique(np.concatenate([wanted, ends]), axis=0)) > _SIZE:
+    else:
+        wanted = np.unique(np.concatenate(tables), axis=0)
+    if len(np.unique(np.concatenate([wanted, ends]), axis=0)) > _SIZE:
         each = (room - 2) // len(tables)
         wanted = np.unique(np.concatenate([_thinned(table, each) for table in tables]), axis=0)
     chosen = np.unique(np.concatenate([wanted, ends]), axis=0)
@@ -108,7 +109,7 @@ def _packed(rgb: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def _background(
     whole: Layout, palette: NDArray[np.uint8], grey: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    colours, places = np.unique(whole.background.reshape(-1, 3), axis=0, return_inverse=True)
+    colours, places = _distinct(whole.background)
     face, text = np.array(whole.face, float), np.array(whole.text, float)
     line = text - face
     part = ((colours - face) @ line) / max(float(line @ line), 1.0)
@@ -120,7 +121,7 @@ def _background(
 
 def _nearest(colours: NDArray[np.uint8], palette: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the number of the nearest colour of a palette."""
-    flat, places = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
+    flat, places = _distinct(colours)
     found = np.empty(len(flat), np.uint8)
     for start in range(0, len(flat), 4096):
         part = flat[start : start + 4096, None].astype(np.int32) - palette[None].astype(np.int32)
@@ -136,5 +137,11 @@ def _thinned(table: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
 
 
 def _most_common(rgb: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
-    colours, times = np.unique(rgb.reshape(-1, 3), axis=0, return_counts=True)
-    return colours[np.argsort(-times)[:count]]
+    colours, places = _distinct(rgb)
+    return colours[np.argsort(-np.bincount(places))[:count]]
+
+
+def _distinct(rgb: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.intp]]:
+    """Return the different colours, and the place of each pixel's among them."""
+    found, places = np.unique(_packed(rgb.reshape(-1, 3)), return_inverse=True)
+    return found.view(np.uint8).reshape(-1, 4)[:, :3], places.reshape(-1)
