@@ -159,6 +159,14 @@ def test_a_notebook_holds_a_small_picture_and_text(play):
             assert len(picture.convert("RGB").getcolors(1 << 20)) > 20
 
 
+@pytest.mark.parametrize("suffix", ["gif", "mp4", "webp", "png", "html"])
+def test_it_is_saved_as_it_is_shown(suffix, play, tmp_path):
+    player, _ = play(telling(rows=40, columns=60), fps=10)
+    player.index = 4
+    place = player.save(tmp_path / f"film.{suffix}", progress=False)
+    assert place.stat().st_size > 1000
+
+
 # --- what Python asks and sets ---------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import traitlets as t
 import xarray as xr
 
 from binref_sci.errors import BinrefError
+from binref_sci.notebook import movie
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits, scanned
@@ -197,6 +199,48 @@ class Player(anywidget.AnyWidget):
     def unpin(self) -> None:
         """Take all pins away."""
         self.pinned = []
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        index: int | None = None,
+        fps: float | None = None,
+        **options: Any,
+    ) -> Path:
+        """Save it as a film, a picture or a page, with the colours and sliders that are shown.
+
+        Parameters
+        ----------
+        path
+            Its suffix says what is made: ``.mp4``, ``.gif``, ``.webp``, ``.apng``, ``.png``
+            (one frame) or ``.html`` (the player itself, which needs no kernel).
+        index
+            Frame of a picture, and the one that a page begins with; default: the one shown.
+        fps
+            Frames per second; default: those of the player.
+        **options
+            `frames`, `size`, `dpi`, `loop`, `quality`, `progress`; see
+            `binref_sci.notebook.movie.save`.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        FormatError, ValueError
+            Naming the argument.
+        """
+        return movie.save(
+            self._session.scene,
+            self._limits.colourings,
+            path,
+            index=self.index if index is None else index,
+            fps=self.fps if fps is None else fps,
+            **options,
+        )
 
     def stats(self) -> dict[str, Any]:
         """Return what the player has done: frames, bytes, milliseconds; with the browser's view."""

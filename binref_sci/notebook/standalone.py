@@ -33,8 +33,7 @@ MOST_BYTES: Final = 512 * 1024 * 1024
 _HERE: Final = Path(__file__).parent
 _LEVEL = 6  # of deflate: a page is written once and read often
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:"
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
 
 
