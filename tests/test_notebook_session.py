@@ -303,7 +303,7 @@ def test_an_exact_value_is_told_with_its_place(sessions):
 def test_the_x_of_lines_is_told_once(sessions):
     session, log, _ = sessions(telling().isel(y=0))
     session.handle({"type": "ready"})
-    content, buffers = until(lambda: log.of("coords"))[0]
+    _content, buffers = until(lambda: log.of("coords"))[0]
     np.testing.assert_array_equal(np.frombuffer(buffers[0], "<f8"), 2.0 * np.arange(8))
     session.handle(want(1, [3], fmt="f32", window=[0, 0.5, 0, 1]))
     item, buffers = until(log.frames)[0]

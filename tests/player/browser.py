@@ -21,14 +21,15 @@ def chromium(*flags):
 
 
 @contextmanager
-def watched_page(opened, **context):
-    """A page whose errors fail the test that made them."""
+def watched_page(opened, *, console=True, **context):
+    """A page whose errors fail the test that made them; those it prints only with `console`."""
     window = opened.new_context(**{"viewport": {"width": 900, "height": 800}} | context)
     page = window.new_page()
     page.set_default_timeout(20_000)
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda line: line.type == "error" and errors.append(line.text))
+    if console:
+        page.on("console", lambda line: line.type == "error" and errors.append(line.text))
     try:
         yield page
         assert errors == []

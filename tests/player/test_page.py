@@ -20,7 +20,7 @@ def table(page):
 
 def ramp(index, rows, columns, panel=0):
     """The codes of the ramp of fields.js."""
-    row, column = np.mgrid[:rows, :columns]
+    column = np.mgrid[:rows, :columns][1]
     codes = 2 + (column + index + 50 * panel) % 253
     codes[0] = np.array([0, 1, 255])[column[0] * 3 // columns]
     return codes.astype(np.uint8)
@@ -349,7 +349,9 @@ def test_a_scrub_over_a_big_field_is_coarse_first_and_exact_at_rest(mounted):
         player.scrub(index)
         page.wait_for_timeout(30)
     player.wait()
-    lods = page.evaluate("source.asked.filter(({ i, fmt }) => i === 70 && fmt === 'u8').map(({ lod }) => lod)")
+    lods = page.evaluate(
+        "source.asked.filter(({ i, fmt }) => i === 70 && fmt === 'u8').map(({ lod }) => lod)"
+    )
     assert lods == [4, 1]
     assert player.pixels()[:2] == [512, 512]
 
