@@ -86,7 +86,7 @@ class _Grid:
         self._panel = panel
         self._rect = rect
         # More cells than pixels: blocks of them are put together first.
-        self._factors = max(1, rows // rect.height), max(1, columns // rect.width)
+        self._factors = _block(rows, rect.height), _block(columns, rect.width)
         rows, columns = -(-rows // self._factors[0]), -(-columns // self._factors[1])
         self._rows = _nearest(rows, rect.height)
         self._columns = _nearest(columns, rect.width)
@@ -106,6 +106,12 @@ class _Grid:
             self._colours = np.empty(codes.shape, table.dtype)
         np.take(table, codes, out=self._colours, mode="clip")  # other modes copy twice
         pixels[self._rect.slices] = self._colours
+
+
+def _block(cells: int, pixels: int) -> int:
+    """Return how many cells are put together for one pixel, so that none is left out."""
+    block = -(-cells // pixels)
+    return block if -(-cells // block) == pixels else max(1, cells // pixels)
 
 
 def _nearest(cells: int, pixels: int) -> NDArray[np.intp]:

@@ -91,13 +91,15 @@ def opaque(colouring: Colouring, whole: Layout) -> NDArray[np.uint8]:
     """Return the colours of the codes over the page, shape ``(256, 3)``."""
     lut = colouring.lut.astype(float)
     alpha = lut[:, 3:] / 255
-    return np.rint(lut[:, :3] * alpha + np.array(whole.face) * (1 - alpha)).astype(np.uint8)
+    over = lut[:, :3] * alpha + np.array(whole.face) * (1 - alpha)
+    return np.rint(over).astype(np.uint8)
 
 
 def _between(whole: Layout, parts: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Return colours from the page's (0) to the text's (1)."""
     face, text = np.array(whole.face, float), np.array(whole.text, float)
-    return np.rint(face + parts[:, None] * (text - face)).astype(np.uint8)
+    mixed: NDArray[np.uint8] = np.rint(face + parts[:, None] * (text - face)).astype(np.uint8)
+    return mixed
 
 
 def _packed(rgb: NDArray[np.uint8]) -> NDArray[np.uint32]:

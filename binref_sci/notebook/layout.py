@@ -173,7 +173,7 @@ class _Drawing:
     def _bar(self, colouring: Colouring) -> Axes:
         ax = self.figure.add_axes((0.8, 0.2, 0.02, 0.5))
         mappable = ScalarMappable(norm=colouring.norm, cmap=colouring.cmap)
-        bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)  # type: ignore[arg-type]
+        bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)
         bar.set_label(_wrapped(colouring.label))
         return ax
 

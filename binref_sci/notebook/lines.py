@@ -27,7 +27,8 @@ class Diagram:
 
     def __init__(self, scene: Scene, whole: Layout) -> None:
         self._scene = scene
-        self._canvas: Any = whole.figure.canvas
+        canvas: Any = whole.figure.canvas
+        self._canvas = canvas
         self._axes = whole.axes
         self._lines: list[list[Line2D]] = []
         for panel, ax in zip(scene.panels, whole.axes, strict=True):
@@ -57,4 +58,4 @@ def positions(panel: Panel) -> NDArray[np.float64]:
     if x.values.dtype.kind in "biuf":
         return x.values[x.places].astype(float)
     step = (x.hi - x.lo) / max(x.size, 1)
-    return x.lo + (np.arange(x.size) + 0.5) * step
+    return np.asarray(x.lo + (np.arange(x.size) + 0.5) * step, dtype=np.float64)
