@@ -29,6 +29,7 @@ _MOST = 1080  # pixels of a picture that are shown one to one
 _WIDEST = 1600  # pixels of panels side by side
 _PAD = 0.08  # inches around everything
 _BAR, _GAP = 0.16, 0.12  # inches: width of a colour bar, and between it and its picture
+_SQUARE = 0.02  # by which cells may miss a square and be drawn as one
 _LINE_BOX = 640, 360  # pixels of a diagram of lines
 
 
@@ -284,6 +285,13 @@ def _box(scene: Scene, panel: Panel, longest: int, columns: int) -> tuple[int, i
         ratio = min(max(cells / rows, 0.5), 2.0) if rows and cells else 1.0
     limit = min(longest, _WIDEST // columns)
     most = _MOST if longest == _LONGEST and columns == 1 else limit
+    if rows and cells and abs(ratio * rows / cells - 1) < _SQUARE:
+        side = max(rows, cells)
+        if side >= limit:
+            block = -(-side // most)
+            return -(-cells // block), -(-rows // block)
+        zoom = max(1, round(limit / side))
+        return cells * zoom, rows * zoom
     width = _suited(cells, limit if ratio >= 1 else limit * ratio, most)
     height = _suited(rows, limit if ratio <= 1 else limit / ratio, most)
     # One of the two decides, by whole pixels a cell; the other follows the shape.

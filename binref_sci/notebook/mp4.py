@@ -39,11 +39,11 @@ class Mp4:
     """
 
     def __init__(self, path: Path, size: tuple[int, int], fps: float, quality: int) -> None:
-        self._said: Any = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        program = _ffmpeg()
         # Quality 100 to 0 is the encoder's 10 to 35; 18 cannot be told from the original.
         factor = round(35 - 0.25 * quality)
         command = [
-            _ffmpeg(), "-hide_banner", "-loglevel", "error", "-nostdin", "-y",
+            program, "-hide_banner", "-loglevel", "error", "-nostdin", "-y",
             "-f", "rawvideo", "-pix_fmt", "rgb0", "-s", f"{size[0]}x{size[1]}",
             "-r", f"{fps:.6g}", "-i", "-",
             # Colours by the rules of HD, and said to be so: players guess by size otherwise.
@@ -53,6 +53,7 @@ class Mp4:
             "-c:v", "libx264", "-preset", "veryfast", "-crf", str(factor), "-pix_fmt", "yuv420p",
             "-movflags", "+faststart", "-an", "-f", "mp4", str(path),
         ]  # fmt: skip
+        self._said: Any = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         # A session of its own: Ctrl-C comes to us, and we end it.
         self._process = subprocess.Popen(
             command,
