@@ -18,6 +18,7 @@ from benchmarks import (
     jacobian,
     memory,
     opening,
+    player,
     reading,
     saving,
     writing,
@@ -34,6 +35,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "saving": saving.rows,
     "importing": importing.rows,
     "jacobian": jacobian.rows,
+    "player": player.rows,
 }
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"

@@ -11,6 +11,7 @@
 
 const REST_MS = 120; // a scrub at rest for this long asks for the exact frame
 const VALUES_MS = 250; // at rest for this long: exact values of the frame are asked for
+const ERROR_MS = 8000; // an error that is not about a frame is shown for so long
 const BUSY_MS = 500; // no answer for this long: the kernel is busy
 const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is sent again
 const REPORT_MS = 250; // how often the position is told to Python while playing
@@ -623,6 +624,7 @@ export class Player {
     clearInterval(this.ticker);
     clearTimeout(this.rest);
     clearTimeout(this.settled);
+    clearTimeout(this.forget);
     clearTimeout(this.reportLater);
     cancelAnimationFrame(this.frameRequest);
     this.disposed = true;
@@ -1071,7 +1073,12 @@ export class Player {
 
   receiveError({ text, i }) {
     if (i === null || i === undefined) {
-      this.error = text;
+      this.error = text; // not about one frame: shown for a while
+      clearTimeout(this.forget);
+      this.forget = setTimeout(() => {
+        this.error = null;
+        this.refresh();
+      }, ERROR_MS);
     } else {
       this.failed.set(i, text);
       this.wanted.delete(i);
@@ -2554,7 +2561,7 @@ class View {
     const rate = writing && live.rate ? ` · ${format(live.rate, 2)}/s` : "";
     say(this.pill, writing ? `LIVE  ${player.n}${total}${rate}` : live.state);
     flag(this.pill, "state", writing ? (player.attached ? "attached" : "detached") : live.state);
-    this.name(this.pill, writing && !player.attached ? "Follow the running solve again (End)" : "The run is " + live.state);
+    attribute(this.pill, "title", writing && !player.attached ? "Follow the run again (End)" : `The run is ${live.state}`);
   }
 
   paintCached() {
