@@ -196,3 +196,22 @@ def test_a_film_of_frames_reads_the_frame_it_is_asked_for():
     assert draw_frame(scene, colourings, -1).get_array().max() == pytest.approx(
         float(array()[-1].max())
     )
+
+
+def test_player_and_accessor_draw_too():
+    import binref_sci
+
+    data = array((5, 10, 10))
+    player = binref_sci.animate(data, vmin=0, vmax=50, index=3)
+    try:
+        _, axes = plt.subplots(1, 2)
+        shown = player.plot_frame(ax=axes[0])
+        assert shown.get_clim() == (0, 50)
+        assert np.nanmax(np.ma.filled(shown.get_array(), np.nan)) == data[3].max()
+        other = data.binref.plot_frame(3, ax=axes[1], vmin=0, vmax=50)
+        assert np.ma.allequal(shown.get_array(), other.get_array())
+        film = player.to_animation()
+        film._draw_was_started = True
+        assert film._interval == 50
+    finally:
+        player.close()

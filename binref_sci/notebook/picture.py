@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import matplotlib.pyplot as plt
@@ -79,10 +80,13 @@ def plot_frame(
     look = {key: options.pop(key) for key in _LOOK if key in options}
     rules = Rules(**{key: options.pop(key) for key in _RULES if key in options})
     scene = Scene.of(obj, dim, **look)
+    if not isinstance(limits, str):
+        rules, limits = replace(rules, vmin=limits[0], vmax=limits[1]), "frame"
+    elif rules.vmin is not None and rules.vmax is not None:
+        limits = "frame"  # which then only tells whether the bar has arrows
+    found = Limits.of(scene, rules, limits)
     if limits == "frame":
-        found = Limits.of(scene, rules, "sampled").frame(scene, scene.checked(i))
-    else:
-        found = Limits.of(scene, rules, limits)
+        found = found.frame(scene, scene.checked(i))
     return draw_frame(
         scene,
         found.colourings,
