@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.notebook.colouring import Colouring
-from binref_sci.notebook.inks import Ink
+from binref_sci.notebook.inks import Ink, palette_ink, rgb_ink
 from binref_sci.notebook.layout import Layout, Rect, layout
 from binref_sci.notebook.lines import Diagram
 from binref_sci.notebook.panel import Panel
@@ -36,6 +36,7 @@ class Canvas:
     ) -> None:
         self.scene = scene
         self.colourings = tuple(colourings)
+        self._first = first
         self._still = still_title(scene)
         self.layout: Layout = layout(scene, colourings, first=self._title(first), **options)
         self._strip = Strip(self.layout)
@@ -48,6 +49,13 @@ class Canvas:
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         return self.layout.size
+
+    def ink(self, *, palette: bool) -> Ink:
+        """Return what to draw with: numbers of a palette, or packed RGB."""
+        if not palette:
+            return rgb_ink(self.layout, self.colourings)
+        drawn = None if self._diagram is None else self._diagram.draw(self._first)
+        return palette_ink(self.layout, self.colourings, drawn=drawn)
 
     def _title(self, i: int) -> str:
         label = self.scene.label(i)

@@ -53,17 +53,20 @@ def rgb_ink(whole: Layout, colourings: Sequence[Colouring]) -> Ink:
     )
 
 
-def palette_ink(whole: Layout, colourings: Sequence[Colouring], *, lines: bool = False) -> Ink:
+def palette_ink(
+    whole: Layout, colourings: Sequence[Colouring], *, drawn: NDArray[np.uint8] | None = None
+) -> Ink:
     """Return an ink of 256 colours that are the colours of the codes themselves.
 
     Colours of fields are exact, as long as all colour scales together have no more than
-    254. What is left goes to shades of the text.
+    254. What is left goes to shades of the text. A diagram has those colours that are most
+    frequent in one of its pictures, `drawn`.
     """
     tables = [opaque(one, whole) for one in colourings]
     ends = np.array([whole.face, whole.text], np.uint8)
-    room = _SIZE - (_MOST_SHADES if lines else _LEAST_SHADES)
-    if lines:
-        wanted = _most_common(whole.background, room)
+    room = _SIZE - (_LEAST_SHADES if drawn is None else _MOST_SHADES)
+    if drawn is not None:
+        wanted = _most_common(drawn, room)
     else:
         wanted = np.unique(np.concatenate(tables), axis=0)
     if len(np.unique(np.concatenate([wanted, ends]), axis=0)) > _SIZE:

@@ -34,7 +34,8 @@ class Diagram:
         for panel, ax in zip(scene.panels, whole.axes, strict=True):
             made = [ax.plot([], [], label=name, animated=True)[0] for name in panel.lines]
             if len(made) > 1 and len(made) <= len(mpl.rcParams["axes.prop_cycle"]):
-                ax.legend(loc="upper right")
+                legend = ax.legend(loc="upper right")
+                legend.set_animated(True)  # drawn after the lines, over them
             self._lines.append(made)
         self._canvas.draw()
         self._still = self._canvas.copy_from_bbox(whole.figure.bbox)
@@ -49,6 +50,9 @@ class Diagram:
             for line, row in zip(lines, values, strict=True):
                 line.set_data(along, row)
                 ax.draw_artist(line)
+            legend = ax.get_legend()
+            if legend is not None:
+                ax.draw_artist(legend)
         return np.asarray(self._canvas.buffer_rgba())[..., :3]
 
 

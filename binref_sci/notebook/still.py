@@ -10,7 +10,6 @@ from PIL import Image
 
 from binref_sci.notebook.canvas import Canvas
 from binref_sci.notebook.colouring import Colouring
-from binref_sci.notebook.inks import palette_ink
 from binref_sci.notebook.scene import Scene
 
 MOST_BYTES: Final = 100_000
@@ -36,7 +35,7 @@ def png(scene: Scene, colourings: Sequence[Colouring], i: int, most: int = MOST_
     for longest in _LONGEST:
         canvas = Canvas(scene, colourings, longest=longest, first=scene.checked(i))
         # As many colours as a colour scale has: exact, and a third of the bytes.
-        ink = palette_ink(canvas.layout, canvas.colourings, lines=scene.kind == "line")
+        ink = canvas.ink(palette=True)
         assert ink.palette is not None
         pixels = ink.background.copy()
         canvas.draw(scene.checked(i), ink, pixels)
