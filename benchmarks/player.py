@@ -157,7 +157,7 @@ def film(place: Path) -> Iterator[Film]:
         jupyter(place) as address,
         chromium() as browser,
         watched_page(
-            browser, console=False, viewport={"width": 1300, "height": 1000}, device_scale_factor=2
+            browser, host=True, viewport={"width": 1300, "height": 1000}, device_scale_factor=2
         ) as page,
     ):
         page.set_default_timeout(60_000)
