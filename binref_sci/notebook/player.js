@@ -18,6 +18,7 @@ const REPORT_MS = 250; // how often the position is told to Python while playing
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
 const IN_FLIGHT_BYTES = 16e6;
+const RESTING_BYTES = 1.1e6;
 const FRAME_OVERHEAD = 256; // bytes of bookkeeping a cached frame: bounds the count of tiny ones
 const LIST_LENGTH = 48;
 const AHEAD_PLAYING = 600;
@@ -262,10 +263,11 @@ export class Rate {
   }
 }
 
-/** Frames that may be under way at once. */
+/** Frames that may be under way at once. At rest few bytes, so that a scrub waits for little. */
 export function credits({ playing, rtt, fps, bytes }) {
   const wanted = playing ? Math.min(MOST_IN_FLIGHT, Math.ceil((rtt * fps) / 1000) + 2) : 4;
-  return Math.max(1, Math.min(wanted, Math.floor(IN_FLIGHT_BYTES / Math.max(bytes, 1))));
+  const most = playing ? IN_FLIGHT_BYTES : RESTING_BYTES;
+  return Math.max(1, Math.min(wanted, Math.floor(most / Math.max(bytes, 1))));
 }
 
 /** Every how many-th frame can be had in real time: `fps` asked for, `rate` what arrives. */
@@ -490,7 +492,7 @@ export function commandOf({ key, shiftKey, ctrlKey, altKey, metaKey }) {
 const CMAPS = ["viridis", "magma", "cividis", "turbo", "RdBu_r", "gray"];
 const NORMS = ["linear", "log", "symlog"];
 const LOOPS = ["loop", "bounce", "once"];
-const FLOATS_BYTES = 16e6;
+const FLOATS_BYTES = 2e6; // more than that would hold up the next scrub
 
 const now = () => performance.now();
 
