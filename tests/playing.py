@@ -74,8 +74,18 @@ def still(condition: Callable[[], object], seconds: float = 0.15) -> None:
 
 
 def want(
-    gen, idx, *, ver=0, seen=0, credit=16, fmt="u8", lod=1, window=None, reduce="stride", id=0
-):  # noqa: A002  # as the protocol
+    gen,
+    idx,
+    *,
+    ver=0,
+    seen=0,
+    credit=16,
+    fmt="u8",
+    lod=1,
+    window=None,
+    reduce="stride",
+    id=0,  # noqa: A002  # as the protocol
+):
     return {
         "type": "want",
         "gen": gen,

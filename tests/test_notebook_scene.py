@@ -80,7 +80,7 @@ def test_an_error_names_argument_or_dimension(dims, kwargs, match):
 def test_what_is_no_number_is_refused_with_the_way_out():
     with pytest.raises(TypeError, match=r"'z' is complex: play its \.real"):
         Scene.of(xr.DataArray(np.zeros((2, 2, 2), "c8"), dims=("time", "y", "x"), name="z"))
-    with pytest.raises(TypeError, match="expected a DataArray, Dataset, .* got str"):
+    with pytest.raises(TypeError, match=r"expected a DataArray, Dataset, .* got str"):
         Scene.of("text")
     with pytest.raises(KeyError, match=r"no variable 'v'; there are \['u'\]"):
         Scene.of(xr.Dataset({"u": (("time", "x"), np.zeros((2, 2)))}), names="v")
@@ -108,7 +108,7 @@ def test_sliders_choose_what_is_shown():
         "dim": "level",
         "size": 2,
         "label": "level [hPa]",
-        "values": ["1000", " 500".replace(" ", "\u2007")],
+        "values": ["1000", "500"],
     }
     up = scene.at([1])
     np.testing.assert_array_equal(

@@ -12,11 +12,13 @@ import xarray as xr
 
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.inspect import inspect, run_html
 from binref_sci.engine.opening import opened
 from binref_sci.engine.prepared import Prepared, prepare
 from binref_sci.engine.source import find
 from binref_sci.engine.variables import Made
 from binref_sci.errors import RunEndedError
+from binref_sci.html import sizes_text
 from binref_sci.journal import SUFFIX
 from binref_sci.trajectory import Trajectory
 
@@ -127,7 +129,29 @@ class Follower:
                 time.sleep(_POLL)
 
     def __repr__(self) -> str:
-        return f"Follower({self._directory!r}, {len(self)} snapshots, {self.state})"
+        looked = self._look()
+        total = self._total()
+        of = "" if total is None else f" of {total}"
+        shown = [
+            f"{one.name} {sizes_text(one.dims, one.shape)} {one.data.dtype.name}"
+            for one in looked.made
+            if _is_streamed(one)
+        ]
+        return (
+            f"Follower({self._directory!r}, {_length(looked)}{of} snapshots, {looked.state}: "
+            f"{', '.join(shown) or 'nothing yet'})"
+        )
+
+    def _repr_html_(self) -> str:
+        return run_html("Follower", inspect(self._source))
+
+    def _total(self) -> int | None:
+        place = find(self._source)
+        members = journals.newest_run(journals.heads(place), place)
+        return max(
+            (t for head in members if (t := journals.read(head).header.total) is not None),
+            default=None,
+        )
 
     def _look(self) -> Prepared:
         looked = prepare(self._source)

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import xarray as xr
-
 from binref_sci.engine import Follower, open_dataset
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits, Rules
@@ -109,7 +107,7 @@ def animate(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, xarray as xr
     >>> field = xr.DataArray(np.zeros((5, 8, 8)), dims=("time", "y", "x"), name="heat")
     >>> player = animate(field, vmin=0, vmax=1)
     >>> player.index = 3
@@ -121,28 +119,22 @@ def animate(
         obj = open_dataset(obj)
     if isinstance(obj, Follower):
         follow, obj = obj, obj.refresh()
-    look = {
-        "x": x,
-        "y": y,
-        "hue": hue,
-        "col": col,
-        "col_wrap": col_wrap,
-        "xincrease": xincrease,
-        "yincrease": yincrease,
-        "aspect": aspect,
-    }
-    scene = Scene.of(obj, dim, names=names, **look)
+    scene = Scene.of(
+        obj,
+        dim,
+        names=names,
+        x=x,
+        y=y,
+        hue=hue,
+        col=col,
+        col_wrap=col_wrap,
+        xincrease=xincrease,
+        yincrease=yincrease,
+        aspect=aspect,
+    )
     rules = Rules(vmin, vmax, cmap, center, robust, norm, levels, extend)
     found = _following(obj, follow=follow)
-    live: Live | None = None
-    if found is not None:
-        shown = [str(panel.data.name) for panel in scene.panels]
-        kept = list(dict.fromkeys(shown))
-
-        def scene_of(ds: xr.Dataset) -> Scene:
-            return Scene.of(ds, scene.dim, names=kept, **look)
-
-        live = Live(found, scene_of)
+    live = None if found is None else Live(found)
     first = index if index is not None else (scene.n - 1 if live is not None else 0)
     return Player(
         scene,

@@ -105,6 +105,20 @@ class Colouring:
         return table
 
     @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """Value in the middle of what each code stands for; NaN for bad, under and over."""
+        found = np.full(256, np.nan)
+        levels = slice(coding.FIRST, coding.LAST + 1)
+        if isinstance(self.norm, BoundaryNorm):
+            edges = np.asarray(self.norm.boundaries, dtype=float)
+            places = np.arange(coding.LEVELS) * (len(edges) - 1) // coding.LEVELS
+            found[levels] = ((edges[:-1] + edges[1:]) / 2)[places]
+        else:
+            with np.errstate(all="ignore"):
+                found[levels] = self.norm.inverse(np.linspace(0.0, 1.0, coding.LEVELS))
+        return found
+
+    @cached_property
     def ticks(self) -> list[tuple[float, str]]:
         """Places from 0 to 1 along the bar, each with its label."""
         return bar_ticks(self.norm)

@@ -11,7 +11,8 @@ from scipy.spatial import cKDTree
 from binref_sci.notebook.axes import edges_of
 
 _MOST_CELLS = 1024  # of the picture along each axis, unless the data has more
-_FINER = 1.5  # times as many cells as the data has: cells of the data are slanted
+_FEWEST_CELLS = 512  # so that slanted edges look like lines
+_FINER = 2  # times as many cells as the data has
 
 
 def nearest_cells(
@@ -48,7 +49,7 @@ def nearest_cells(
     x_edges = float(corners_x.min()), float(corners_x.max())
     y_edges = float(corners_y.min()), float(corners_y.max())
     most = max(*x.shape, _MOST_CELLS)
-    cells = int(min(np.ceil(_FINER * max(x.shape)), most))
+    cells = min(max(_FINER * max(x.shape), _FEWEST_CELLS), most)
     columns = rows = cells
     # Distances in cells of the picture: the two coordinates may have different units.
     scale_x = columns / (x_edges[1] - x_edges[0])
@@ -59,7 +60,9 @@ def nearest_cells(
     centres = np.stack([(x - x_edges[0]) * scale_x, (y - y_edges[0]) * scale_y], -1)
     radius = _radius(cx, cy, centres)
     points = np.stack([px, py], -1).reshape(-1, 2)
-    _, near = cKDTree(centres.reshape(-1, 2)).query(points, distance_upper_bound=radius)
+    _, near = cKDTree(centres.reshape(-1, 2), balanced_tree=False, compact_nodes=False).query(
+        points, distance_upper_bound=radius, workers=-1
+    )
     m, n = x.shape
     places = np.full(len(points), -1, dtype=np.intp)
     left = np.flatnonzero(near < m * n)  # the tree says m * n where nothing is near

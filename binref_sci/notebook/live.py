@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final
 
 import xarray as xr
@@ -28,13 +27,10 @@ class Live:
     ----------
     follower
         Of the run.
-    scene_of
-        Makes the scene of a newer Dataset, as the first was made.
     """
 
-    def __init__(self, follower: Follower, scene_of: Callable[[xr.Dataset], Scene]) -> None:
+    def __init__(self, follower: Follower) -> None:
         self._follower = follower
-        self._scene_of = scene_of
         self._seen: deque[tuple[float, int]] = deque(maxlen=_RATE_FROM)
         self.state = "writing"
 
@@ -47,7 +43,7 @@ class Live:
             self._seen.append((time.monotonic(), there))
         if there <= scene.n:
             return None
-        longer = self._scene_of(self._follower.refresh()).at(scene.positions)
+        longer = scene.continued(self._follower.refresh())
         return longer if longer.n > scene.n else None
 
     @property

@@ -129,7 +129,7 @@ class Panel:
             "colour": self.colour,
             "aspect": self.aspect,
             "x": self.x.to_json(),
-            "y": self.y.to_json(),
+            "y": self.y.to_json() | ({"label": self.label} if self.lines else {}),
             "lines": list(self.lines),
         }
 
@@ -140,7 +140,7 @@ def panels_of(
     colour: int,
     look: Look,
     *,
-    alone: bool,
+    title: str,
 ) -> list[Panel]:
     """Return the panels of one variable: one, or one for each position of ``col=``."""
     grid = _grid(one, its, look)
@@ -148,17 +148,17 @@ def panels_of(
     if its.lines:
         names = Times(its.y, one.sizes[its.y], one.coords.get(its.y)) if its.y else None
         lines = (
-            tuple(names.label(i) for i in range(names.size))
+            tuple(names.title(i) for i in range(names.size))
             if names
             else ("" if one.name is None else str(one.name),)
         )
     reader = reader_of(one, its.time)
     order = {str(dim): axis for axis, dim in enumerate(one.dims)}
-    titles = [""] if alone else [label_of(one).partition(" [")[0]]
+    titles = [title]
     fixed: list[dict[int, int]] = [{}]
     if its.col is not None:
         along = Times(its.col, one.sizes[its.col], one.coords.get(its.col))
-        titles = [along.label(i) for i in range(along.size)]
+        titles = [along.title(i) for i in range(along.size)]
         fixed = [{order[its.col]: i} for i in range(along.size)]
     axes = order[its.time], None if its.y is None else order[its.y], order[its.x]
     return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +14,8 @@ import numpy as np
 import traitlets as t
 import xarray as xr
 
+from binref_sci.errors import BinrefError
+from binref_sci.notebook import movie
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits, scanned
@@ -19,6 +23,7 @@ from binref_sci.notebook.live import POLL, Live
 from binref_sci.notebook.pins import Pins
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import Session
+from binref_sci.notebook.still import png
 
 _HERE: Final = Path(__file__).parent
 _MODES: Final = ("every", "realtime")
@@ -195,6 +200,48 @@ class Player(anywidget.AnyWidget):
         """Take all pins away."""
         self.pinned = []
 
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        index: int | None = None,
+        fps: float | None = None,
+        **options: Any,
+    ) -> Path:
+        """Save it as a film, a picture or a page, with the colours and sliders that are shown.
+
+        Parameters
+        ----------
+        path
+            Its suffix says what is made: ``.mp4``, ``.gif``, ``.webp``, ``.apng``, ``.png``
+            (one frame) or ``.html`` (the player itself, which needs no kernel).
+        index
+            Frame of a picture, and the one that a page begins with; default: the one shown.
+        fps
+            Frames per second; default: those of the player.
+        **options
+            `frames`, `size`, `dpi`, `loop`, `quality`, `progress`; see
+            `binref_sci.notebook.movie.save`.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        FormatError, ValueError
+            Naming the argument.
+        """
+        return movie.save(
+            self._session.scene,
+            self._limits.colourings,
+            path,
+            index=self.index if index is None else index,
+            fps=self.fps if fps is None else fps,
+            **options,
+        )
+
     def stats(self) -> dict[str, Any]:
         """Return what the player has done: frames, bytes, milliseconds; with the browser's view."""
         return {**self._session.stats(), "browser": dict(self._browser)}
@@ -208,6 +255,18 @@ class Player(anywidget.AnyWidget):
         self.unobserve_all()
         self.on_msg(_received, remove=True)
         super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the widget, and beside it a picture for where no kernel runs, and text."""
+        made: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        if made is None or self._session.closed:
+            return made
+        data, metadata = made
+        try:
+            image = png(self._session.scene, self._limits.colourings, self.index)
+        except (BinrefError, OSError, IndexError, ValueError):
+            return made  # a frame that cannot be read is told by the player itself
+        return {**data, "image/png": base64.b64encode(image).decode()}, metadata
 
     def __repr__(self) -> str:
         if self._session.closed:

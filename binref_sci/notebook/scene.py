@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from binref_sci.notebook.choosing import Dims, choose, moving
-from binref_sci.notebook.fields import real
+from binref_sci.notebook.fields import reader_of, real
 from binref_sci.notebook.grid import Box, Window
 from binref_sci.notebook.naming import label_of, text_of, unit_of
 from binref_sci.notebook.panel import Look, Panel, panels_of
@@ -126,9 +126,10 @@ class Scene:
                 )
         sliders = _sliders(variables, dims)
         look = Look(x, y, xincrease, yincrease, aspect)
+        titles = _titles(variables)
         panels: list[Panel] = []
         for colour, (one, its) in enumerate(zip(variables, dims, strict=True)):
-            panels += panels_of(one, its, colour, look, alone=len(variables) == 1)
+            panels += panels_of(one, its, colour, look, title=titles[colour])
         return cls(
             dim=first.time,
             n=variables[0].sizes[first.time],
@@ -170,6 +171,33 @@ class Scene:
                     f"position {position} of {slider.dim!r} is not in 0 to {slider.size - 1}"
                 )
         return replace(self, positions=tuple(int(position) for position in positions))
+
+    def continued(self, ds: xr.Dataset) -> Scene:
+        """Return the scene of the same variables, of which there are more frames now.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If a variable is no longer there, or has got another shape.
+        """
+        panels: list[Panel] = []
+        seen: dict[Hashable, Panel] = {}
+        for panel in self.panels:
+            old, new = panel.data, ds[panel.data.name]
+            kept = {dim: size for dim, size in old.sizes.items() if dim != self.dim}
+            if old.dims != new.dims or any(new.sizes[dim] != kept[dim] for dim in kept):
+                raise ValueError(
+                    f"variable {old.name!r} had the sizes {dict(old.sizes)}, now {dict(new.sizes)}"
+                )
+            like = seen.get(old.name)
+            if like is None:
+                like = replace(panel, data=new, reader=reader_of(new, self.dim))
+                seen[old.name] = like
+            panels.append(replace(panel, data=like.data, reader=like.reader))
+        first = panels[0].data
+        n = first.sizes[self.dim]
+        times = Times(self.dim, n, _time_of([first], self.dim))
+        return replace(self, panels=tuple(panels), n=n, times=times)
 
     @property
     def where(self) -> dict[str, int]:
@@ -303,6 +331,14 @@ def _time_of(variables: list[xr.DataArray], dim: str) -> xr.DataArray | None:
     return along[0] if len(along) == 1 else None
 
 
+def _titles(variables: list[xr.DataArray]) -> list[str]:
+    """Return what tells variables apart: their labels without units, or else their names."""
+    if len(variables) == 1:
+        return [""]
+    labels = [label_of(one).partition(" [")[0] for one in variables]
+    return labels if len(set(labels)) == len(labels) else [str(one.name) for one in variables]
+
+
 def _title(obj: xr.DataArray) -> str:
     """Return the scalar coordinates as text, as xarray does above a plot."""
     scalars = [c for c in obj.coords.values() if not c.dims]
@@ -316,6 +352,6 @@ def _sliders(variables: list[xr.DataArray], dims: list[Dims]) -> tuple[Slider, .
             coordinate = one.coords.get(dim)
             texts = Times(dim, one.sizes[dim], coordinate)
             label = dim if coordinate is None else label_of(coordinate)
-            values = tuple(texts.text(i) for i in range(one.sizes[dim]))
+            values = tuple(texts.text(i).strip() for i in range(one.sizes[dim]))
             made.setdefault(dim, Slider(dim, one.sizes[dim], label, values))
     return tuple(made.values())

@@ -63,6 +63,10 @@ class Times:
         """Return the time of frame `i`, with name and unit."""
         return f"{self._prefix}{self.text(i)}{self._suffix}"
 
+    def title(self, i: int) -> str:
+        """Return the same for where it stands alone: without padding."""
+        return self.label(i).replace(_PAD, "")
+
     def text(self, i: int) -> str:
         """Return the time of frame `i` without name and unit."""
         return self._format(i)
