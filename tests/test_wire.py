@@ -45,9 +45,7 @@ def array_json(buffer, dtype, shape, encoding="json", **more):
 
 
 @given(
-    path=st.text(min_size=1).filter(
-        lambda name: not NUMBERED.search(name) and name[0] != ":"
-    ),
+    path=st.text(min_size=1).filter(lambda name: not NUMBERED.search(name) and name[0] != ":"),
     offset=st.integers(0, 2**63 - 1),
     size=st.none() | st.integers(0, 2**63 - 1),
 )

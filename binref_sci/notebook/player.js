@@ -18,6 +18,7 @@ const REPORT_MS = 250; // how often the position is told to Python while playing
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
 const IN_FLIGHT_BYTES = 16e6;
+const RESTING_BYTES = 1.1e6;
 const FRAME_OVERHEAD = 256; // bytes of bookkeeping a cached frame: bounds the count of tiny ones
 const LIST_LENGTH = 48;
 const AHEAD_PLAYING = 600;
@@ -262,10 +263,11 @@ export class Rate {
   }
 }
 
-/** Frames that may be under way at once. */
+/** Frames that may be under way at once. At rest few bytes, so that a scrub waits for little. */
 export function credits({ playing, rtt, fps, bytes }) {
   const wanted = playing ? Math.min(MOST_IN_FLIGHT, Math.ceil((rtt * fps) / 1000) + 2) : 4;
-  return Math.max(1, Math.min(wanted, Math.floor(IN_FLIGHT_BYTES / Math.max(bytes, 1))));
+  const most = playing ? IN_FLIGHT_BYTES : RESTING_BYTES;
+  return Math.max(1, Math.min(wanted, Math.floor(most / Math.max(bytes, 1))));
 }
 
 /** Every how many-th frame can be had in real time: `fps` asked for, `rate` what arrives. */
@@ -490,7 +492,7 @@ export function commandOf({ key, shiftKey, ctrlKey, altKey, metaKey }) {
 const CMAPS = ["viridis", "magma", "cividis", "turbo", "RdBu_r", "gray"];
 const NORMS = ["linear", "log", "symlog"];
 const LOOPS = ["loop", "bounce", "once"];
-const FLOATS_BYTES = 16e6;
+const FLOATS_BYTES = 2e6; // more than that would hold up the next scrub
 
 const now = () => performance.now();
 
@@ -773,19 +775,30 @@ export class Player {
     return view;
   }
 
+  /** The views in use; made anew only when what is looked at has changed. */
+  get looks() {
+    const { window, lod, scene } = this;
+    const old = this.lastLooks;
+    if (old && old.window === window && old.lod === lod && old.scene === scene) return old;
+    const play = this.viewFor(lod, "stride");
+    const rest = this.viewFor(lod, scene.kind === "line" ? "stride" : "mean");
+    const cells = this.cells(lod);
+    // a picture small enough to come at once, where the exact one is not
+    const big = scene.kind !== "line" && cells > 4 * COARSE_CELLS;
+    const coarse = big ? this.viewFor(lod * Math.ceil(Math.sqrt(cells / COARSE_CELLS)), "stride") : null;
+    const ids = (...views) => [...new Set(views.filter(Boolean).map(({ id }) => id))];
+    const playing = ids(play, coarse);
+    const resting = ids(rest, play, coarse);
+    this.lastLooks = { window, lod, scene, play, rest, coarse, playing, resting };
+    return this.lastLooks;
+  }
+
   get playView() {
-    return this.viewFor(this.lod, "stride");
+    return this.looks.play;
   }
 
   get restView() {
-    return this.viewFor(this.lod, this.scene.kind === "line" ? "stride" : "mean");
-  }
-
-  /** A picture small enough to come at once, or null where the exact one is that small. */
-  get coarseView() {
-    const cells = this.cells(this.lod);
-    if (this.scene.kind === "line" || cells <= 4 * COARSE_CELLS) return null;
-    return this.viewFor(this.lod * Math.ceil(Math.sqrt(cells / COARSE_CELLS)), "stride");
+    return this.looks.rest;
   }
 
   /** Cells of all panels at a level of detail, inside the window. */
@@ -805,10 +818,7 @@ export class Player {
 
   /** Ids of the views in use, the best first. */
   get kept() {
-    const coarse = this.coarseView;
-    const ids = this.playing ? [this.playView.id] : [this.restView.id, this.playView.id];
-    if (coarse) ids.push(coarse.id);
-    return [...new Set(ids)];
+    return this.playing ? this.looks.playing : this.looks.resting;
   }
 
   zoom(window) {
@@ -889,7 +899,7 @@ export class Player {
       return { view, fmt, list: list.slice(0, LIST_LENGTH) };
     }
     if (now() - this.scrubbed < REST_MS) {
-      const coarse = this.coarseView;
+      const { coarse } = this.looks;
       if (coarse) {
         const have = this.cache.best(this.kept, at) !== undefined || this.failed.has(at);
         return { view: coarse, fmt, list: have ? [] : [at] };
@@ -943,16 +953,16 @@ export class Player {
   want() {
     if (this.disposed || this.lod === 0 || this.n === 0) return;
     const { view, fmt, list } = this.visible ? this.plan() : { view: this.playView, fmt: "u8", list: [] };
+    const time = now();
+    this.wantedAt = time;
     if (list.length === 0 && this.silent) return;
     this.silent = list.length === 0;
-    const time = now();
     if (list.length === 0) this.asked = null;
     else this.asked ??= time;
     const credit = fmt === "f32" && this.scene.kind !== "line" ? 1 : credits({
       playing: this.playing, rtt: this.trip.ms, fps: this.fps, bytes: this.frameBytes,
     });
     for (const i of list.slice(0, credit)) if (!this.wanted.has(i)) this.wanted.set(i, time);
-    this.wantedAt = time;
     this.credit = credit;
     this.model.send({
       type: "want",
@@ -977,7 +987,7 @@ export class Player {
       this.refresh();
     }
     if (busy && time - this.wantedAt > ASK_AGAIN_MS) this.want();
-    if (this.telemetry) this.refresh();
+    if (this.telemetry || this.playing) this.refresh();
     if (this.playing && time - (this.lastStats ?? 0) > 1000) {
       this.lastStats = time;
       this.model.send({ type: "stats", ...this.stats() });
@@ -1068,7 +1078,7 @@ export class Player {
     this.answered();
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.want();
-    this.refresh();
+    this.refresh(false);
   }
 
   receiveError({ text, i }) {
@@ -1094,6 +1104,7 @@ export class Player {
     if (this.busy) {
       this.busy = false;
       this.clock.reset();
+      this.refresh();
     }
     if (this.wanted.size > 4 * LIST_LENGTH) this.wanted.clear();
   }
@@ -1199,8 +1210,9 @@ export class Player {
     this.refresh();
   }
 
-  /** Paint at the next animation frame. */
-  refresh() {
+  /** Paint at the next animation frame; `all`: more than the playhead may have changed. */
+  refresh(all = true) {
+    this.touched ||= all;
     if (this.frameRequest || this.disposed) return;
     this.frameRequest = requestAnimationFrame((time) => this.animate(time));
   }
@@ -1211,7 +1223,7 @@ export class Player {
     if (this.playing && this.visible) this.advance(time);
     else this.clock.reset();
     this.paint();
-    if (this.playing && this.visible) this.refresh();
+    if (this.playing && this.visible) this.refresh(false);
   }
 
   advance(time) {
@@ -1250,7 +1262,7 @@ export class Player {
 
   /** Frames already asked for keep coming by themselves; ask anew where none is under way. */
   playAsk() {
-    if (this.asked === null || now() - this.wantedAt > 100) this.want();
+    if ((this.asked === null && !this.silent) || now() - this.wantedAt > 100) this.want();
   }
 
   ready(i) {
@@ -1262,8 +1274,10 @@ export class Player {
     const fresh = frame !== this.shown;
     this.shown = frame;
     const started = now();
-    for (const view of this.views) view.paint(frame, this.stalePaint);
+    const all = this.touched || this.stalePaint;
+    for (const view of this.views) view.paint(frame, { stale: this.stalePaint, all });
     this.stalePaint = false;
+    this.touched = false;
     if (fresh && frame) {
       this.stale = null;
       const time = now();
@@ -2421,7 +2435,7 @@ class View {
 
   // --- painting ---
 
-  paint(frame, stale) {
+  paint(frame, { stale, all }) {
     const { player } = this;
     if (!this.width) return;
     if (player.colours !== this.seenColours || player.tables !== this.seenTables) {
@@ -2443,11 +2457,10 @@ class View {
       if (exact) flag(this.root, "ready", "1");
       flag(this.root, "dim", frame.i === player.index || player.playing ? "0" : "1");
     }
-    this.paintControls(frame);
+    this.paintPosition(frame);
+    if (all) this.paintControls();
     this.paintCached();
     this.paintPlayhead();
-    if (player.telemetry) this.paintMonitor();
-    show(this.monitor, player.telemetry);
   }
 
   /** What the picture says in words, and how much of it lies outside the limits. */
@@ -2482,10 +2495,10 @@ class View {
     });
   }
 
-  paintControls(frame) {
+  /** What changes with every frame. */
+  paintPosition(frame) {
     const { player } = this;
-    const { scene, index, n } = player;
-    say(this.title, [scene.name, scene.title].filter(Boolean).join("   "));
+    const { index, n } = player;
     const label = player.labels.get(index);
     say(this.timeLabel, label ?? frame?.label ?? "");
     say(this.position, `${index + 1} / ${n}`);
@@ -2499,6 +2512,18 @@ class View {
       this.spokenAt = now();
       attribute(this.slider, "aria-valuetext", spoken(index, n, label ?? ""));
     }
+    const note = player.failed.get(index) ?? player.error ?? "";
+    for (const panel of this.panels) {
+      say(panel.note, note);
+      show(panel.note, note !== "");
+    }
+  }
+
+  /** What changes when somebody does something. */
+  paintControls() {
+    const { player } = this;
+    const { scene } = player;
+    say(this.title, [scene.name, scene.title].filter(Boolean).join("   "));
     setIcon(this.playButton.firstChild, player.playing ? "pause" : "play");
     this.name(this.playButton, player.playing ? "Pause" : "Play");
     const slow = player.playing ? player.painted.perSecond(now()) : 0;
@@ -2520,13 +2545,9 @@ class View {
       attribute(input, "aria-valuetext", `${slider.label || slider.dim}: ${text}`);
     });
     this.paintPills();
-    const failed = player.failed.get(index);
-    const note = failed ?? player.error ?? "";
-    for (const panel of this.panels) {
-      say(panel.note, note);
-      show(panel.note, note !== "");
-    }
     show(this.unzoom, player.window !== null);
+    if (player.telemetry) this.paintMonitor();
+    show(this.monitor, player.telemetry);
     this.paintPins();
   }
 

@@ -21,18 +21,30 @@ def chromium(*flags):
 
 
 @contextmanager
-def watched_page(opened, *, console=True, **context):
-    """A page whose errors fail the test that made them; those it prints only with `console`."""
+def watched_page(opened, *, host=False, **context):
+    """A page whose errors fail the test that made them.
+
+    In a page of a `host`, which may have errors of its own, those of a widget count: its
+    module was loaded from a blob.
+    """
     window = opened.new_context(**{"viewport": {"width": 900, "height": 800}} | context)
     page = window.new_page()
     page.set_default_timeout(20_000)
     errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    if console:
-        page.on("console", lambda line: line.type == "error" and errors.append(line.text))
+
+    def thrown(error):
+        if not host or "blob:" in (error.stack or ""):
+            errors.append(error.stack)
+
+    def printed(line):
+        if line.type == "error" and (not host or "anywidget" in line.text):
+            errors.append(line.text)
+
+    page.on("pageerror", thrown)
+    page.on("console", printed)
     try:
         yield page
-        assert errors == []
+        assert not errors, errors
     finally:
         window.close()
 

@@ -67,7 +67,9 @@ def jupyter(folder, *, app="lab"):
     }
     settings = own / "config" / "labconfig" / "default_setting_overrides.json"
     settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps(QUIET))
+    settings.write_text(json.dumps(QUIET if app == "lab" else {}))
+    # the application as `window.jupyterapp`; Notebook does not take its own option for it
+    settings.with_name("page_config.json").write_text(json.dumps({"exposeAppInBrowser": True}))
     name = {"lab": "LabApp", "notebook": "JupyterNotebookApp"}[app]
     log = folder / "jupyter.log"
     with log.open("w") as output:
@@ -83,7 +85,6 @@ def jupyter(folder, *, app="lab"):
                 f"--IdentityProvider.token={token}",
                 f"--ServerApp.root_dir={folder}",
                 f"--{name}.app_dir={SHARED / 'lab'}",
-                f"--{name}.expose_app_in_browser=True",
             ],
             cwd=folder,
             env=environment,

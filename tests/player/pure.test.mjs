@@ -153,6 +153,7 @@ test("credits: four at rest, the round trip's worth in play, never more than six
   assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: size }), 16);
   assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: 4e6 }), 4);
   assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: 64e6 }), 1);
+  assert.equal(player.credits({ playing: false, rtt: 20, fps: 60, bytes: 1024 * 1024 }), 1);
 });
 
 test("the round trip is the least of the last, so that waiting in line does not add credits", () => {

@@ -61,7 +61,7 @@ def opened(request, tmp_path_factory):
     with (
         jupyter(folder, app=request.param) as address,
         chromium() as browser,
-        watched_page(browser, console=False, viewport={"width": 1200, "height": 900}) as page,
+        watched_page(browser, host=True, viewport={"width": 1200, "height": 900}) as page,
     ):
         page.set_default_timeout(60_000)
         page.goto(address("film.ipynb"))
