@@ -134,7 +134,10 @@ def animate(
     )
     rules = Rules(vmin, vmax, cmap, center, robust, norm, levels, extend)
     found = _following(obj, follow=follow)
-    live = None if found is None else Live(found)
+    live: Live | None = None
+    if found is not None:
+        scene = scene.continued(found.refresh())  # or it could not be, later
+        live = Live(found)
     first = index if index is not None else (scene.n - 1 if live is not None else 0)
     return Player(
         scene,
