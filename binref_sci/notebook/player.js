@@ -678,6 +678,7 @@ export class Player {
     this.gen += 1;
     this.clock.reset();
     this.settle();
+    for (const view of this.views) flag(view.root, "exact", "0"); // until it has been painted
   }
 
   /** Exact values are for a frame that is looked at, not for one that is passed. */
@@ -1988,7 +1989,7 @@ class View {
     const timeline = element("div", { class: "br-timeline" }, this.cachedBar, this.slider);
 
     this.root.append(head, this.stage, line, timeline, this.buildControls(), this.buildSliders());
-    this.root.append(this.buildSeries(), this.buildHelp());
+    this.root.append(this.buildColours(), this.buildSeries(), this.buildHelp());
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.root.addEventListener("pointerdown", (event) => {
       if (!event.target.closest("button, input, select, .br-chart")) this.root.focus({ preventScroll: true });
@@ -2068,11 +2069,12 @@ class View {
     );
     this.gauge = this.button("telemetry", "Telemetry", command("telemetry"), { toggle: true, picture: "gauge" });
     this.helpButton = this.button("help", "Keys", command("help"), { toggle: true });
-    const colours = player.can("colours") && player.scene.kind !== "line";
+    const colours = player.can("colours");
+    this.palette = this.button("palette", "Colours and limits", () => this.openColours(), { toggle: true });
     const extras = element(
       "div",
       { class: "br-group br-extras", role: "group", "aria-label": "More" },
-      colours ? this.button("colour", "Next colours", command("colour"), { picture: "palette" }) : null,
+      colours ? this.palette : null,
       this.button("save", "Save a picture", command("save")),
       this.gauge,
       this.helpButton,
@@ -2117,6 +2119,71 @@ class View {
     this.plot = element("div", { class: "br-plot" }, this.chart, this.playhead);
     this.series = element("div", { class: "br-series", hidden: true }, this.plot, this.chips);
     return this.series;
+  }
+
+  /** Colours, norm and limits of one colour scale. */
+  buildColours() {
+    const { player } = this;
+    const { scene } = player;
+    this.scale = 0;
+    const names = [...new Set(scene.panels.map(({ colour: k }) => k))].map((k) => [String(k), player.colours[k]?.label ?? ""]);
+    this.which = this.select("which", "Colour scale", names, (k) => {
+      this.scale = Number(k);
+      this.paintColours();
+    });
+    show(this.which, names.length > 1);
+    const line = scene.kind === "line";
+    this.cmap = this.select("cmap", "Colormap", CMAPS.map((name) => [name, name]), (cmap) => player.model.send({ type: "colour", cmap }));
+    this.norm = this.select("norm", "Norm", NORMS.map((name) => [name, name]), (kind) => player.model.send({ type: "norm", kind }));
+    show(this.cmap, !line);
+    show(this.norm, !line);
+    const field = (label) => {
+      const input = element("input", { type: "number", step: "any", class: "br-number", "aria-label": label });
+      input.addEventListener("change", () => this.giveLimits());
+      return input;
+    };
+    this.low = field("Lower limit");
+    this.high = field("Upper limit");
+    const rule = (how, text) => this.button(how, `Limits of ${text}`, () => player.limits(how, { colour: this.scale }), { text });
+    this.rule = element("span", { class: "br-rule" });
+    this.colourPanel = element(
+      "div",
+      { class: "br-colours", role: "group", "aria-label": "Colours and limits", hidden: true },
+      element("div", { class: "br-group" }, this.which, this.cmap, this.norm),
+      element("div", { class: "br-group" }, this.low, element("span", {}, "to"), this.high, this.rule),
+      element("div", { class: "br-group" }, rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
+    );
+    return this.colourPanel;
+  }
+
+  openColours() {
+    show(this.colourPanel, this.colourPanel.hidden);
+    attribute(this.palette, "aria-pressed", String(!this.colourPanel.hidden));
+    this.paintColours();
+  }
+
+  giveLimits() {
+    const [lo, hi] = [this.low, this.high].map((input) => input.valueAsNumber);
+    if (Number.isFinite(lo) && Number.isFinite(hi) && lo <= hi) this.player.limits("given", { lo, hi, colour: this.scale });
+  }
+
+  paintColours() {
+    if (this.colourPanel.hidden) return;
+    const { cmap, norm, vmin, vmax, rule } = this.player.colours[this.scale] ?? {};
+    this.pick(this.cmap, cmap);
+    this.pick(this.norm, norm);
+    const active = this.root.getRootNode().activeElement;
+    for (const [input, value] of [[this.low, vmin], [this.high, vmax]]) {
+      if (input !== active && input.valueAsNumber !== value) input.value = String(value);
+    }
+    say(this.rule, { sampled: "≈ from a sample", full: "from all frames", frame: "from one frame", attribute: "as the data says", given: "as given" }[rule] ?? "");
+  }
+
+  /** Show `value` in a select, adding it where it is not among the choices. */
+  pick(select, value, text = value) {
+    if (value === undefined || select.value === value) return;
+    if (![...select.options].some((option) => option.value === value)) select.append(element("option", { value }, text));
+    select.value = value;
   }
 
   buildHelp() {
@@ -2326,7 +2393,7 @@ class View {
     const name = commandOf(event);
     if (name === null) return;
     const { target } = event;
-    if (target.matches("select") && name !== "leave") return;
+    if (target.matches("select, input[type='number']") && name !== "leave") return;
     if (target.matches("button") && event.key === " ") return; // presses the button
     if (target.matches(".br-sliders input") && !["play", "leave"].includes(name)) return;
     event.preventDefault();
@@ -2373,6 +2440,11 @@ class View {
     if (this.panels.some((panel) => panel.cancel())) return;
     if (!this.help.hidden) {
       this.command("help");
+      return;
+    }
+    if (!this.colourPanel.hidden) {
+      this.openColours();
+      this.root.focus({ preventScroll: true });
       return;
     }
     const active = this.root.getRootNode().activeElement;
@@ -2536,7 +2608,8 @@ class View {
     attribute(this.reverseButton, "aria-pressed", String(player.direction < 0));
     attribute(this.gauge, "aria-pressed", String(player.telemetry));
     if (this.mode.value !== player.mode) this.mode.value = player.mode;
-    this.pickStride(player.stride);
+    this.pick(this.strideSelect, String(player.stride), `every ${player.stride}th`);
+    this.paintColours();
     this.sliders.forEach(({ slider, input, value }, k) => {
       const position = player.positions[k] ?? 0;
       if (input.value !== String(position)) input.value = String(position);
@@ -2554,15 +2627,6 @@ class View {
   name(node, label) {
     attribute(node, "aria-label", label);
     attribute(node, "title", label);
-  }
-
-  pickStride(stride) {
-    const value = String(stride);
-    if (this.strideSelect.value === value) return;
-    if (![...this.strideSelect.options].some((option) => option.value === value)) {
-      this.strideSelect.append(element("option", { value }, `every ${value}th`));
-    }
-    this.strideSelect.value = value;
   }
 
   paintPills() {

@@ -602,6 +602,32 @@ def test_a_picture_is_saved_with_axes_and_title(mounted):
         assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 300
 
 
+def test_colours_and_limits_are_chosen_with_the_mouse(mounted):
+    player = mounted("ramp", size=[8, 64, 5])
+    page = player.page
+    player.button("palette").click()
+    group = player.root.locator(".br-colours")
+    assert group.locator("[aria-label='Lower limit']").input_value() == "280"
+    assert group.locator(".br-rule").inner_text() == "≈ from a sample"
+    group.locator("[data-name=cmap]").select_option("gray")
+    group.locator("[data-name=norm]").select_option("log")
+    group.locator("[data-name=full]").click()
+    upper = group.locator("[aria-label='Upper limit']")
+    upper.fill("295.5")
+    upper.press("ArrowLeft")  # moves the caret, not the film
+    upper.press("Enter")
+    page.wait_for_function("model.sent.filter(({ type }) => type === 'limits').length === 2")
+    assert player.index == 0
+    assert sent(player, "colour") == [{"type": "colour", "cmap": "gray"}]
+    assert sent(player, "norm") == [{"type": "norm", "kind": "log"}]
+    full, given = sent(player, "limits")
+    assert full["how"] == "full"
+    assert (given["how"], given["lo"], given["hi"], given["colour"]) == ("given", 280, 295.5, 0)
+    upper.press("Escape")
+    assert not group.is_visible()
+    assert page.evaluate("document.activeElement.classList.contains('binref-player')")
+
+
 # --- live, sliders, telemetry ---
 
 
