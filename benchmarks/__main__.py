@@ -17,6 +17,7 @@ from benchmarks import (
     importing,
     jacobian,
     memory,
+    movies,
     opening,
     player,
     reading,
@@ -36,6 +37,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "importing": importing.rows,
     "jacobian": jacobian.rows,
     "player": player.rows,
+    "movies": movies.rows,
 }
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"

@@ -65,6 +65,18 @@ class BinrefAccessor(Generic[Labelled]):
             return notebook.animate(self._obj, *args, names=names, **kwargs)
         return notebook.animate(self._obj, *args, **kwargs)
 
+    def plot_frame(self, i: int = 0, *args: Any, **kwargs: Any) -> Any:
+        """Draw one frame on matplotlib's axes; see `binref_sci.plot_frame`.
+
+        Parameters
+        ----------
+        i
+            Number of the frame.
+        *args, **kwargs
+            As for `binref_sci.plot_frame`.
+        """
+        return notebook.plot_frame(self._obj, i, *args, **kwargs)
+
 
 def _register() -> None:
     kinds: list[tuple[type, Any]] = [

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from binref_sci.cli import terminal
 from binref_sci.errors import BinrefError, ComponentError
 
-_COMMANDS = ("run", "serve", "show", "check", "export", "demo", "check-gradients")
+_COMMANDS = ("run", "serve", "show", "check", "export", "animate", "demo", "check-gradients")
 
 EXIT_COMPONENT = 1
 EXIT_CALLER = 2

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.notebook.colouring import Colouring
-from binref_sci.notebook.inks import Ink
+from binref_sci.notebook.inks import Ink, palette_ink, rgb_ink
 from binref_sci.notebook.layout import Layout, Rect, layout
 from binref_sci.notebook.lines import Diagram
 from binref_sci.notebook.panel import Panel
@@ -36,6 +36,7 @@ class Canvas:
     ) -> None:
         self.scene = scene
         self.colourings = tuple(colourings)
+        self._first = first
         self._still = still_title(scene)
         self.layout: Layout = layout(scene, colourings, first=self._title(first), **options)
         self._strip = Strip(self.layout)
@@ -48,6 +49,13 @@ class Canvas:
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         return self.layout.size
+
+    def ink(self, *, palette: bool) -> Ink:
+        """Return what to draw with: numbers of a palette, or packed RGB."""
+        if not palette:
+            return rgb_ink(self.layout, self.colourings)
+        drawn = None if self._diagram is None else self._diagram.draw(self._first)
+        return palette_ink(self.layout, self.colourings, drawn=drawn)
 
     def _title(self, i: int) -> str:
         label = self.scene.label(i)
@@ -86,7 +94,7 @@ class _Grid:
         self._panel = panel
         self._rect = rect
         # More cells than pixels: blocks of them are put together first.
-        self._factors = max(1, rows // rect.height), max(1, columns // rect.width)
+        self._factors = _block(rows, rect.height), _block(columns, rect.width)
         rows, columns = -(-rows // self._factors[0]), -(-columns // self._factors[1])
         self._rows = _nearest(rows, rect.height)
         self._columns = _nearest(columns, rect.width)
@@ -106,6 +114,12 @@ class _Grid:
             self._colours = np.empty(codes.shape, table.dtype)
         np.take(table, codes, out=self._colours, mode="clip")  # other modes copy twice
         pixels[self._rect.slices] = self._colours
+
+
+def _block(cells: int, pixels: int) -> int:
+    """Return how many cells are put together for one pixel, so that none is left out."""
+    block = -(-cells // pixels)
+    return block if -(-cells // block) == pixels else max(1, cells // pixels)
 
 
 def _nearest(cells: int, pixels: int) -> NDArray[np.intp]:

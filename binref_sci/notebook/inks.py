@@ -53,17 +53,20 @@ def rgb_ink(whole: Layout, colourings: Sequence[Colouring]) -> Ink:
     )
 
 
-def palette_ink(whole: Layout, colourings: Sequence[Colouring], *, lines: bool = False) -> Ink:
+def palette_ink(
+    whole: Layout, colourings: Sequence[Colouring], *, drawn: NDArray[np.uint8] | None = None
+) -> Ink:
     """Return an ink of 256 colours that are the colours of the codes themselves.
 
     Colours of fields are exact, as long as all colour scales together have no more than
-    254. What is left goes to shades of the text.
+    254. What is left goes to shades of the text. A diagram has those colours that are most
+    frequent in one of its pictures, `drawn`.
     """
     tables = [opaque(one, whole) for one in colourings]
     ends = np.array([whole.face, whole.text], np.uint8)
-    room = _SIZE - (_MOST_SHADES if lines else _LEAST_SHADES)
-    if lines:
-        wanted = _most_common(whole.background, room)
+    room = _SIZE - (_LEAST_SHADES if drawn is None else _MOST_SHADES)
+    if drawn is not None:
+        wanted = _most_common(drawn, room)
     else:
         wanted = np.unique(np.concatenate(tables), axis=0)
     if len(np.unique(np.concatenate([wanted, ends]), axis=0)) > _SIZE:
@@ -91,13 +94,15 @@ def opaque(colouring: Colouring, whole: Layout) -> NDArray[np.uint8]:
     """Return the colours of the codes over the page, shape ``(256, 3)``."""
     lut = colouring.lut.astype(float)
     alpha = lut[:, 3:] / 255
-    return np.rint(lut[:, :3] * alpha + np.array(whole.face) * (1 - alpha)).astype(np.uint8)
+    over = lut[:, :3] * alpha + np.array(whole.face) * (1 - alpha)
+    return np.rint(over).astype(np.uint8)
 
 
 def _between(whole: Layout, parts: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Return colours from the page's (0) to the text's (1)."""
     face, text = np.array(whole.face, float), np.array(whole.text, float)
-    return np.rint(face + parts[:, None] * (text - face)).astype(np.uint8)
+    mixed: NDArray[np.uint8] = np.rint(face + parts[:, None] * (text - face)).astype(np.uint8)
+    return mixed
 
 
 def _packed(rgb: NDArray[np.uint8]) -> NDArray[np.uint32]:

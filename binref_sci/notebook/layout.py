@@ -26,7 +26,7 @@ from binref_sci.notebook.scene import Scene
 DPI: Final = 100.0
 _LONGEST = 512  # pixels of a picture's longer side that are aimed at
 _MOST = 1080  # pixels of a picture that are shown one to one
-_WIDEST = 1600  # pixels of panels side by side
+_WIDEST = 1280  # pixels of panels side by side
 _PAD = 0.08  # inches around everything
 _BAR, _GAP = 0.16, 0.12  # inches: width of a colour bar, and between it and its picture
 _SQUARE = 0.02  # by which cells may miss a square and be drawn as one
@@ -173,7 +173,7 @@ class _Drawing:
     def _bar(self, colouring: Colouring) -> Axes:
         ax = self.figure.add_axes((0.8, 0.2, 0.02, 0.5))
         mappable = ScalarMappable(norm=colouring.norm, cmap=colouring.cmap)
-        bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)  # type: ignore[arg-type]
+        bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)
         bar.set_label(_wrapped(colouring.label))
         return ax
 

@@ -27,13 +27,15 @@ class Diagram:
 
     def __init__(self, scene: Scene, whole: Layout) -> None:
         self._scene = scene
-        self._canvas: Any = whole.figure.canvas
+        canvas: Any = whole.figure.canvas
+        self._canvas = canvas
         self._axes = whole.axes
         self._lines: list[list[Line2D]] = []
         for panel, ax in zip(scene.panels, whole.axes, strict=True):
             made = [ax.plot([], [], label=name, animated=True)[0] for name in panel.lines]
             if len(made) > 1 and len(made) <= len(mpl.rcParams["axes.prop_cycle"]):
-                ax.legend(loc="upper right")
+                legend = ax.legend(loc="upper right")
+                legend.set_animated(True)  # drawn after the lines, over them
             self._lines.append(made)
         self._canvas.draw()
         self._still = self._canvas.copy_from_bbox(whole.figure.bbox)
@@ -48,6 +50,9 @@ class Diagram:
             for line, row in zip(lines, values, strict=True):
                 line.set_data(along, row)
                 ax.draw_artist(line)
+            legend = ax.get_legend()
+            if legend is not None:
+                ax.draw_artist(legend)
         return np.asarray(self._canvas.buffer_rgba())[..., :3]
 
 
@@ -57,4 +62,4 @@ def positions(panel: Panel) -> NDArray[np.float64]:
     if x.values.dtype.kind in "biuf":
         return x.values[x.places].astype(float)
     step = (x.hi - x.lo) / max(x.size, 1)
-    return x.lo + (np.arange(x.size) + 0.5) * step
+    return np.asarray(x.lo + (np.arange(x.size) + 0.5) * step, dtype=np.float64)

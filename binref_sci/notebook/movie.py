@@ -22,7 +22,7 @@ from binref_sci.errors import FormatError
 from binref_sci.notebook.animated import GIF_FPS, Animated, Apng, Film, Gif, WebP
 from binref_sci.notebook.canvas import Canvas
 from binref_sci.notebook.colouring import Colouring
-from binref_sci.notebook.inks import Ink, palette_ink, rgb_ink
+from binref_sci.notebook.inks import Ink
 from binref_sci.notebook.layout import DPI
 from binref_sci.notebook.mp4 import Mp4
 from binref_sci.notebook.scene import Scene
@@ -125,7 +125,7 @@ def save(
 
 def picture(canvas: Canvas, i: int) -> np.ndarray[Any, Any]:
     """Return frame `i` as RGB, shape ``(height, width, 3)``."""
-    ink = rgb_ink(canvas.layout, canvas.colourings)
+    ink = canvas.ink(palette=False)
     pixels = ink.background.copy()
     canvas.draw(i, ink, pixels)
     return pixels.view(np.uint8).reshape(*pixels.shape, 4)[..., :3]
@@ -139,7 +139,7 @@ def _mp4(
     quality: int,
     update: Callable[[int], None],
 ) -> None:
-    ink = rgb_ink(canvas.layout, canvas.colourings)
+    ink = canvas.ink(palette=False)
     film = Mp4(path, canvas.size, fps, quality)
     try:
         _draw(canvas, ink, chosen, film.add, update)
@@ -159,7 +159,7 @@ def _animated(
     quality: int | None,
     update: Callable[[int], None],
 ) -> None:
-    ink = palette_ink(canvas.layout, canvas.colourings, lines=canvas.scene.kind == "line")
+    ink = canvas.ink(palette=True)
     assert ink.palette is not None
     film = Film(
         canvas.size, len(chosen), fps, loop, ink.palette, 100 if quality is None else quality

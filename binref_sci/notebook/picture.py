@@ -1,11 +1,10 @@
-"""One frame as a picture: on matplotlib's axes, or as a small PNG."""
+"""One frame as a picture: on matplotlib's axes."""
 
 from __future__ import annotations
 
 import copy
-import io
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import matplotlib.pyplot as plt
@@ -16,18 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from PIL import Image
 
-from binref_sci.notebook.canvas import Canvas
 from binref_sci.notebook.colouring import Colouring
-from binref_sci.notebook.inks import palette_ink
 from binref_sci.notebook.limits import Limits, Rules
 from binref_sci.notebook.lines import positions
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.scene import Scene
-
-PNG_BYTES: Final = 100_000
-"""A notebook keeps the picture of each player that it shows."""
 
 _LOOK: Final = ("names", "x", "y", "hue", "col", "col_wrap", "xincrease", "yincrease", "aspect")
 _RULES: Final = ("vmin", "vmax", "cmap", "center", "robust", "norm", "levels", "extend")
@@ -87,10 +80,13 @@ def plot_frame(
     look = {key: options.pop(key) for key in _LOOK if key in options}
     rules = Rules(**{key: options.pop(key) for key in _RULES if key in options})
     scene = Scene.of(obj, dim, **look)
+    if not isinstance(limits, str):
+        rules, limits = replace(rules, vmin=limits[0], vmax=limits[1]), "frame"
+    elif rules.vmin is not None and rules.vmax is not None:
+        limits = "frame"  # which then only tells whether the bar has arrows
+    found = Limits.of(scene, rules, limits)
     if limits == "frame":
-        found = Limits.of(scene, rules, "sampled").frame(scene, scene.checked(i))
-    else:
-        found = Limits.of(scene, rules, limits)
+        found = found.frame(scene, scene.checked(i))
     return draw_frame(
         scene,
         found.colourings,
@@ -168,7 +164,7 @@ def _plot_image(
             },
             name="field",
         )
-        image = field.plot.imshow(
+        image: AxesImage = field.plot.imshow(
             ax=ax, add_colorbar=False, add_labels=False, yincrease=y.lo <= y.hi,
             xincrease=x.lo <= x.hi, norm=copy.copy(colouring.norm), cmap=colouring.cmap, **kwargs,
         )  # fmt: skip
@@ -179,7 +175,7 @@ def _plot_image(
             bar.setdefault("label", panel.label if add[1] else "")
             ax.figure.colorbar(image, **bar)
         return image
-    return field.plot.imshow(
+    drawn: AxesImage = field.plot.imshow(
         x=panel.x.dim,
         y=panel.y.dim,
         ax=ax,
@@ -193,6 +189,7 @@ def _plot_image(
         cbar_kwargs=cbar_kwargs,
         **kwargs,
     )
+    return drawn
 
 
 def _field(scene: Scene, panel: Panel, i: int) -> xr.DataArray | None:
@@ -281,38 +278,3 @@ def to_animation(
         return changed
 
     return FuncAnimation(figure, update, frames=scene.n, interval=1000 / fps, blit=False)
-
-
-def png(
-    scene: Scene, colourings: Sequence[Colouring], i: int, *, most_bytes: int = PNG_BYTES
-) -> bytes:
-    """Return a picture of one frame as PNG: small enough for a notebook's file.
-
-    Uses no pyplot, so it may be called in any thread.
-
-    Parameters
-    ----------
-    scene, colourings
-        What is shown.
-    i
-        Number of the frame.
-    most_bytes
-        A larger picture is made with fewer pixels.
-    """
-    longest = 512
-    while True:
-        canvas = Canvas(scene, colourings, longest=longest, first=scene.checked(i))
-        ink = palette_ink(canvas.layout, canvas.colourings, lines=scene.kind == "line")
-        pixels = ink.background.copy()
-        canvas.draw(scene.checked(i), ink, pixels)
-        image = Image.fromarray(pixels).convert("P")
-        assert ink.palette is not None
-        image.putpalette(ink.palette.tobytes())
-        made = io.BytesIO()
-        image.save(made, "PNG", optimize=True)
-        if made.tell() <= most_bytes or longest <= 64:
-            return made.getvalue()
-        # What labels take does not shrink with the field: a little more than the share.
-        longest = max(
-            64, min(int(longest * 0.95 * math.sqrt(most_bytes / made.tell())), longest - 16)
-        )

@@ -13,6 +13,7 @@ import anywidget
 import numpy as np
 import traitlets as t
 import xarray as xr
+from matplotlib.animation import FuncAnimation
 
 from binref_sci.errors import BinrefError
 from binref_sci.notebook import movie
@@ -20,6 +21,7 @@ from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits, scanned
 from binref_sci.notebook.live import POLL, Live
+from binref_sci.notebook.picture import draw_frame, to_animation
 from binref_sci.notebook.pins import Pins
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import Session
@@ -241,6 +243,40 @@ class Player(anywidget.AnyWidget):
             fps=self.fps if fps is None else fps,
             **options,
         )
+
+    def plot_frame(self, i: int | None = None, ax: Any = None, **options: Any) -> Any:
+        """Draw one frame on matplotlib's axes, with the colours that are shown.
+
+        Parameters
+        ----------
+        i
+            Number of the frame; default: the one shown.
+        ax
+            Axes; of several panels one each. Default: the current ones, or new ones.
+        **options
+            As for `binref_sci.plot_frame`: `add_colorbar`, `add_labels`, `cbar_kwargs` and
+            those of `matplotlib.axes.Axes.imshow`.
+
+        Returns
+        -------
+        AxesImage, or list of Line2D
+            The artist; of several panels a list of these.
+        """
+        scene, colourings = self._session.scene, self._limits.colourings
+        return draw_frame(scene, colourings, self.index if i is None else i, ax=ax, **options)
+
+    def to_animation(self, **options: Any) -> FuncAnimation:
+        """Return a `matplotlib.animation.FuncAnimation`, for those who want to style a film.
+
+        `save` is many times faster.
+
+        Parameters
+        ----------
+        **options
+            As for `plot_frame`.
+        """
+        scene, colourings = self._session.scene, self._limits.colourings
+        return to_animation(scene, colourings, fps=self.fps, **options)
 
     def stats(self) -> dict[str, Any]:
         """Return what the player has done: frames, bytes, milliseconds; with the browser's view."""
