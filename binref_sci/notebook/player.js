@@ -1380,7 +1380,7 @@ const CURVES = {
 };
 
 /** Light or dark: what the host says, else what the system prefers. */
-function darkness(node, theme) {
+function darkness(theme) {
   if (theme === "dark" || theme === "light") return theme === "dark";
   const { body, documentElement: root } = document;
   if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
@@ -1654,7 +1654,8 @@ class Panel {
     this.legend = element("div", { class: "br-legend" });
     this.box = element("div", { class: "br-box" }, this.picture, this.marks, this.legend, this.note);
     flag(this.box, "kind", view.player.scene.kind);
-    this.node = element("div", { class: "br-panel" }, this.axes, this.box);
+    this.bar = element("canvas", { class: "br-own-bar", role: "img", hidden: true });
+    this.node = element("div", { class: "br-panel" }, this.axes, this.box, this.bar);
     this.frame = null;
     this.listen();
   }
@@ -1696,7 +1697,7 @@ class Panel {
     return { lo: vmin - margin, hi: vmax + margin, label: this.scene.y?.label || label };
   }
 
-  place({ margins, width, height, showX, showY, title }) {
+  place({ margins, width, height, showX, showY, title, barHeight }) {
     const { ratio, inks: ink } = this.view;
     const whole = { width: margins.left + width + margins.right, height: margins.top + height + margins.bottom };
     this.size = { width, height };
@@ -1711,6 +1712,11 @@ class Panel {
     const context = prepare(this.axes, whole.width, whole.height, ratio);
     const box = { x: margins.left, y: margins.top, width, height };
     drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    show(this.bar, barHeight > 0);
+    if (barHeight > 0) {
+      this.bar.style.top = `${whole.height - barHeight}px`;
+      this.drawOwnBar(margins, width, barHeight);
+    }
     if (this.line) {
       prepare(this.picture, width, height, ratio);
       this.drawLegend();
@@ -1795,6 +1801,16 @@ class Panel {
       };
       drawCurve(context, points, xs, ys, Math.round(width * this.view.ratio));
     }
+  }
+
+  drawOwnBar(margins, width, barHeight) {
+    const { colours } = this;
+    const table = this.player.tables[this.scene.colour];
+    if (!table) return;
+    const context = prepare(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio);
+    const box = { x: margins.left, y: 6, width, height: 10 };
+    attribute(this.bar, "aria-label", barLabel(colours));
+    drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
   }
 
   drawLegend() {
@@ -1917,6 +1933,7 @@ class Panel {
 
 // --- DOM: one display of a model -----------------------------------------------------------------
 
+const OWN_BAR = 54; // height of a colour bar under its panel
 const THUMB = 16; // width of the slider's thumb, as in the style sheet
 const MODES = { every: "every frame", realtime: "real time" };
 const HELP = [
@@ -2023,7 +2040,8 @@ class View {
     const colours = new Set(this.player.scene.panels.map((panel) => panel.colour));
     const line = this.player.scene.kind === "line";
     const shown = line || this.player.options.show_bar === false ? [] : [...colours];
-    this.barOf = shown.map((k) => ({ colour: k, canvas: element("canvas", { class: "br-bar", role: "img" }) }));
+    this.ownBars = shown.length > 1; // each panel has its own scale under it
+    this.barOf = (this.ownBars ? [] : shown).map((k) => ({ colour: k, canvas: element("canvas", { class: "br-bar", role: "img" }) }));
     this.bars.replaceChildren(...this.barOf.map(({ canvas }) => canvas));
   }
 
@@ -2228,12 +2246,17 @@ class View {
   }
 
   applyTheme() {
-    const dark = darkness(this.root, this.player.options.theme);
-    flag(this.root, "theme", dark ? "dark" : "light");
-    const inks_ = inks(this.root);
-    if (JSON.stringify(inks_) === JSON.stringify(this.inks)) return;
-    this.inks = inks_;
-    this.relayout();
+    if (this.readTheme()) this.relayout();
+  }
+
+  /** Whether colours or font have changed. An element outside the page has none to read yet. */
+  readTheme() {
+    flag(this.root, "theme", darkness(this.player.options.theme) ? "dark" : "light");
+    if (!this.root.isConnected) return false;
+    const read = inks(this.root);
+    if (JSON.stringify(read) === JSON.stringify(this.inks)) return false;
+    this.inks = read;
+    return true;
   }
 
   dispose() {
@@ -2252,7 +2275,9 @@ class View {
 
   relayout() {
     const width = this.host.clientWidth;
-    if (!this.inks || width === 0) return;
+    if (width === 0) return;
+    this.readTheme();
+    if (!this.inks) return;
     if (this.player.scene.panels.length !== this.panels.length) this.buildPanels();
     this.width = width;
     this.ratio = globalThis.devicePixelRatio || 1;
@@ -2309,7 +2334,8 @@ class View {
       const showY = !sharedY || k % columns === 0;
       const { y, yTicks } = this.panels[k].scales(400, limit);
       const left = showY ? Math.ceil(widest(yTicks)) + TICK + 6 + (y ? MEDIUM + 8 : 0) : TICK + 6;
-      const bottom = showX ? TICK + 6 + SMALL + (panel.x.label ? MEDIUM + 8 : 2) : TICK + 8;
+      const axis = showX ? TICK + 6 + SMALL + (panel.x.label ? MEDIUM + 8 : 2) : TICK + 8;
+      const bottom = axis + (this.ownBars ? OWN_BAR : 0);
       return { showX, showY, left, right: 12, top: count > 1 ? 24 : 8, bottom };
     });
     // what the margins of the widest row leave
@@ -2325,7 +2351,8 @@ class View {
       const aspect = panel.aspect || own;
       const width = Math.round(Math.min(free, limit * aspect));
       const height = Math.max(40, Math.round(width / aspect));
-      return { margins: around, width, height, showX, showY, title: count > 1 ? panel.title : "" };
+      const barHeight = this.ownBars ? OWN_BAR : 0;
+      return { margins: around, width, height, showX, showY, barHeight, title: count > 1 ? panel.title : "" };
     });
     const across = panels.slice(0, columns);
     const panelsWidth = across.reduce((sum, { width, margins: m }) => sum + width + m.left + m.right, 0);
@@ -2341,8 +2368,7 @@ class View {
       if (!colours || !table) return;
       const bad = this.badSeen === true;
       const { inks: ink } = this;
-      const label = `Colour bar: ${colours.label ?? ""} from ${format(colours.vmin)} to ${format(colours.vmax)}`;
-      attribute(canvas, "aria-label", label);
+      attribute(canvas, "aria-label", barLabel(colours));
       if (vertical) {
         const tall = this.tall({ panels, rows, columns });
         const room = barWidths[order];
@@ -2844,7 +2870,7 @@ class View {
     context.font = `600 14px ${this.inks.font}`;
     context.fillText([this.title.textContent, this.player.shown?.label].filter(Boolean).join("   "), pad, pad + 12);
     context.translate(pad - stage.left, pad + 28 - stage.top);
-    for (const { box, picture, axes, line } of this.panels) {
+    for (const { box, picture, axes, bar, line } of this.panels) {
       const frame = box.getBoundingClientRect();
       context.save();
       context.beginPath();
@@ -2855,6 +2881,7 @@ class View {
       context.restore();
       context.imageSmoothingEnabled = true;
       this.put(context, axes);
+      if (!bar.hidden) this.put(context, bar);
     }
     for (const { canvas: bar } of this.barOf) this.put(context, bar);
     return canvas;
@@ -2873,6 +2900,10 @@ class View {
       setTimeout(() => URL.revokeObjectURL(address), 1000);
     }, "image/png");
   }
+}
+
+function barLabel({ label = "", vmin, vmax }) {
+  return `Colour bar: ${label} from ${format(vmin)} to ${format(vmax)}`;
 }
 
 function withUnit(text, unit) {

@@ -96,6 +96,30 @@ def test_a_curve_goes_through_its_points(mounted):
         assert inked > 0.97 * len(range(2, columns - 2, 7)) - 12
 
 
+def test_each_panel_has_a_bar_of_its_own_where_the_colour_scales_differ(mounted):
+    player = mounted("pair")
+    bars = player.root.locator(".br-own-bar")
+    assert [bars.nth(k).get_attribute("aria-label").split(" from")[0] for k in (0, 1)] == [
+        "Colour bar: temperature [K]",
+        "Colour bar: pressure [Pa]",
+    ]
+    assert player.root.locator(".br-bar").count() == 0
+    grey = picture(player, 1)[5, :, :3]
+    assert (grey == grey[:, :1]).all()
+
+
+def test_a_display_that_is_made_outside_the_page_gets_the_colours_of_its_theme(mounted):
+    player = mounted("ramp", size=[8, 64, 5])
+    same = player.page.evaluate(
+        "async () => { const host = document.createElement('div');"
+        " await player.render({ model, el: host }); document.getElementById('two').append(host);"
+        " await new Promise((done) => setTimeout(done, 500));"
+        " const [one, two] = [...document.querySelectorAll('.br-bar')].map((bar) => bar.toDataURL());"
+        " return one === two && one.length > 1000 }"
+    )
+    assert same
+
+
 # --- keys, focus, words ---
 
 
