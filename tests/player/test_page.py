@@ -96,6 +96,30 @@ def test_a_curve_goes_through_its_points(mounted):
         assert inked > 0.97 * len(range(2, columns - 2, 7)) - 12
 
 
+def test_each_panel_has_a_bar_of_its_own_where_the_colour_scales_differ(mounted):
+    player = mounted("pair")
+    bars = player.root.locator(".br-own-bar")
+    assert [bars.nth(k).get_attribute("aria-label").split(" from")[0] for k in (0, 1)] == [
+        "Colour bar: temperature [K]",
+        "Colour bar: pressure [Pa]",
+    ]
+    assert player.root.locator(".br-bar").count() == 0
+    grey = picture(player, 1)[5, :, :3]
+    assert (grey == grey[:, :1]).all()
+
+
+def test_a_display_that_is_made_outside_the_page_gets_the_colours_of_its_theme(mounted):
+    player = mounted("ramp", size=[8, 64, 5])
+    same = player.page.evaluate(
+        "async () => { const host = document.createElement('div');"
+        " await player.render({ model, el: host }); document.getElementById('two').append(host);"
+        " await new Promise((done) => setTimeout(done, 500));"
+        " const [one, two] = [...document.querySelectorAll('.br-bar')].map((bar) => bar.toDataURL());"
+        " return one === two && one.length > 1000 }"
+    )
+    assert same
+
+
 # --- keys, focus, words ---
 
 
@@ -600,6 +624,32 @@ def test_a_picture_is_saved_with_axes_and_title(mounted):
         box = player.box()
         assert image.width > 2 * box["width"]
         assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 300
+
+
+def test_colours_and_limits_are_chosen_with_the_mouse(mounted):
+    player = mounted("ramp", size=[8, 64, 5])
+    page = player.page
+    player.button("palette").click()
+    group = player.root.locator(".br-colours")
+    assert group.locator("[aria-label='Lower limit']").input_value() == "280"
+    assert group.locator(".br-rule").inner_text() == "≈ from a sample"
+    group.locator("[data-name=cmap]").select_option("gray")
+    group.locator("[data-name=norm]").select_option("log")
+    group.locator("[data-name=full]").click()
+    upper = group.locator("[aria-label='Upper limit']")
+    upper.fill("295.5")
+    upper.press("ArrowLeft")  # moves the caret, not the film
+    upper.press("Enter")
+    page.wait_for_function("model.sent.filter(({ type }) => type === 'limits').length === 2")
+    assert player.index == 0
+    assert sent(player, "colour") == [{"type": "colour", "cmap": "gray"}]
+    assert sent(player, "norm") == [{"type": "norm", "kind": "log"}]
+    full, given = sent(player, "limits")
+    assert full["how"] == "full"
+    assert (given["how"], given["lo"], given["hi"], given["colour"]) == ("given", 280, 295.5, 0)
+    upper.press("Escape")
+    assert not group.is_visible()
+    assert page.evaluate("document.activeElement.classList.contains('binref-player')")
 
 
 # --- live, sliders, telemetry ---
