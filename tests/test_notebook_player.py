@@ -71,6 +71,20 @@ def test_it_is_a_widget_that_can_stand_in_a_box_be_linked_and_observed(play):
     link.unlink()
 
 
+def test_labels_and_the_colour_bar_may_be_left_out(play):
+    field = telling(attrs={"units": "K"}).assign_coords(run=3)
+    player, _ = play(field, add_labels=False, add_colorbar=False)
+    (panel,) = player.scene["panels"]
+    assert (panel["x"]["label"], panel["y"]["label"], player.scene["title"]) == ("", "", "")
+    assert player.colours[0]["label"] == ""
+    assert player.options["show_bar"] is False
+    player, _ = play(field, cbar_kwargs={"label": "heat"})
+    assert player.colours[0]["label"] == "heat"
+    assert player.scene["panels"][0]["x"]["label"] == "x"
+    with pytest.raises(ValueError, match=r"cbar_kwargs: .* got \['shrink'\]"):
+        play(field, cbar_kwargs={"shrink": 0.5})
+
+
 def test_what_the_browser_is_told_first(play):
     player, comm = play(telling(attrs={"units": "K"}), fps=30, loop="bounce")
     state = comm.sent[0][0]["state"]
