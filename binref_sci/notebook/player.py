@@ -323,6 +323,23 @@ class Player(anywidget.AnyWidget):
             f"{size}{panels}, {colours})"
         )
 
+    @t.validate("index")
+    def _index_there(self, proposal: Any) -> int:
+        scene, asked = self._session.scene, int(proposal["value"])
+        if asked == 0:
+            return 0  # of a run without frames too
+        try:
+            return scene.checked(asked)
+        except IndexError as error:
+            raise t.TraitError(f"index: {error}") from None
+
+    @t.validate("positions")
+    def _positions_there(self, proposal: Any) -> list[int]:
+        try:
+            return list(self._session.scene.at(proposal["value"]).positions)
+        except (IndexError, ValueError) as error:
+            raise t.TraitError(f"positions: {error}") from None
+
     # --- what comes from the browser ----------------------------------------------------------
 
     def _receive(self, content: dict[str, Any]) -> None:
