@@ -58,12 +58,12 @@ def rows(*, part: float = 1.0) -> Iterator[Row]:
     """
     yield from replayed(part=part)
     with folder() as place, film(place) as opened:
+        yield watched(opened)  # first: memory that others have left would hide its own
         yield first_picture(opened, part=part)
         yield from scrubbed(opened, part=part)
         yield streamed(opened, 512, part=part)
         yield streamed(opened, 1024, part=part)
         yield jumped(opened)
-        yield watched(opened)
 
 
 # --- frames that the page holds itself -----------------------------------------------------------
@@ -306,4 +306,4 @@ def sampled(read: Callable[[], int]) -> Iterator[list[int]]:
 
 if __name__ == "__main__":
     for row in rows():
-        print("  ".join(row.cells()), time.strftime("%H:%M:%S"))
+        print("  ".join(row.cells()), time.strftime("%H:%M:%S"), flush=True)

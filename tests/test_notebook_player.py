@@ -15,6 +15,7 @@ import dask.array as da
 import ipywidgets
 import numpy as np
 import pytest
+import traitlets
 import xarray as xr
 from PIL import Image
 
@@ -68,6 +69,20 @@ def test_it_is_a_widget_that_can_stand_in_a_box_be_linked_and_observed(play):
     assert two.index == 7
     assert seen == [7]
     link.unlink()
+
+
+def test_labels_and_the_colour_bar_may_be_left_out(play):
+    field = telling(attrs={"units": "K"}).assign_coords(run=3)
+    player, _ = play(field, add_labels=False, add_colorbar=False)
+    (panel,) = player.scene["panels"]
+    assert (panel["x"]["label"], panel["y"]["label"], player.scene["title"]) == ("", "", "")
+    assert player.colours[0]["label"] == ""
+    assert player.options["show_bar"] is False
+    player, _ = play(field, cbar_kwargs={"label": "heat"})
+    assert player.colours[0]["label"] == "heat"
+    assert player.scene["panels"][0]["x"]["label"] == "x"
+    with pytest.raises(ValueError, match=r"cbar_kwargs: .* got \['shrink'\]"):
+        play(field, cbar_kwargs={"shrink": 0.5})
 
 
 def test_what_the_browser_is_told_first(play):
@@ -180,6 +195,31 @@ def test_the_frame_that_is_shown_is_an_array(play):
     ds = xr.Dataset({"u": telling(), "v": telling()})
     player, _ = play(ds)
     assert [one.name for one in player.frame] == ["u", "v"]
+
+
+def test_a_frame_or_a_position_that_is_not_there_is_refused(play):
+    player, _ = play(xr.concat([telling(), telling()], "level").transpose("time", ...))
+    player.index = -1
+    assert player.index == 19
+    with pytest.raises(traitlets.TraitError, match=r"frame 20 of 'time' is not among 20 frames"):
+        player.index = 20
+    with pytest.raises(traitlets.TraitError, match=r"position 2 of 'level' is not in 0 to 1"):
+        player.positions = [2]
+    with pytest.raises(traitlets.TraitError, match=r"expected 1 positions, one each of"):
+        player.positions = []
+    assert (player.index, player.positions) == (19, [0])
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (3, 0, 5), (3, 4, 0), (3, 1, 1)])
+def test_an_empty_or_a_single_cell_is_no_error(shape, play):
+    player, comm = play(xr.DataArray(np.zeros(shape), dims=("time", "y", "x")))
+    assert player.n == shape[0]
+    assert "text/plain" in player._repr_mimebundle_()[0]
+    ask(player, 1, [0])
+    ask(player, 1, [0], lod=4, reduce="mean", id=1)
+    if shape[0]:
+        item, buffers = until(comm.frames)[-1]
+        assert len(buffers[0]) == np.prod(item["shapes"][0])
 
 
 def test_limits_and_colours_are_set_from_python(play):
@@ -474,7 +514,6 @@ def test_a_player_that_is_closed_is_gone(comms):  # noqa: F811  # the fixture
     player.close()
     player.close()  # once more is no error
     told(player, type="ready")  # nor is a late message
-    player.positions = []
     del player, field
     comms.clear()
     gc.collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from binref_sci.engine import Follower, open_dataset
@@ -35,6 +35,9 @@ def animate(
     xincrease: bool | None = True,
     yincrease: bool | None = True,
     aspect: float | str | None = None,
+    add_colorbar: bool = True,
+    add_labels: bool = True,
+    cbar_kwargs: Mapping[str, Any] | None = None,
     limits: Any = "sampled",
     fps: float = 20.0,
     mode: str = "every",
@@ -74,6 +77,10 @@ def animate(
     aspect
         Width over height of a picture, ``"equal"`` or ``"auto"``; default: equal if both
         axes have one unit.
+    add_colorbar, add_labels
+        As there.
+    cbar_kwargs
+        ``{"label": ...}`` of the colour bar.
     limits
         ``"sampled"``: from a few frames, within 0.2 s; ``"full"``: from all, read now;
         ``"frame"``: from frame 0; or ``(vmin, vmax)``.
@@ -133,12 +140,23 @@ def animate(
         aspect=aspect,
     )
     rules = Rules(vmin, vmax, cmap, center, robust, norm, levels, extend)
+    if not add_labels:
+        scene = scene.unlabelled()
+    unknown = set(cbar_kwargs or {}) - {"label"}
+    if unknown:
+        raise ValueError(
+            f"cbar_kwargs: the player's colour bar has a 'label', got {sorted(unknown)}; "
+            "plot_frame draws one of matplotlib's"
+        )
     found = _following(obj, follow=follow)
-    live = None if found is None else Live(found)
+    live: Live | None = None
+    if found is not None:
+        scene = scene.continued(found.refresh())  # or it could not be, later
+        live = Live(found)
     first = index if index is not None else (scene.n - 1 if live is not None else 0)
     return Player(
         scene,
-        Limits.of(scene, rules, limits),
+        Limits.of(scene, rules, limits, label=(cbar_kwargs or {}).get("label")),
         live=live,
         cache_bytes=cache_bytes,
         index=scene.checked(first) if scene.n else 0,
@@ -148,7 +166,7 @@ def animate(
         playing=playing,
         options={
             "cache_bytes": cache_bytes,
-            "show_bar": True,
+            "show_bar": add_colorbar,
             "autoplay": playing,
             "theme": theme,
         },

@@ -69,7 +69,7 @@ class Grid:
 
     def window(self, box: Box) -> Window:
         """Return the window that these cells fill."""
-        rows, columns = self.shape
+        rows, columns = (max(length, 1) for length in self.shape)
         return box[2] / columns, box[3] / columns, box[0] / rows, box[1] / rows
 
     def cut(self, box: Box, steps: tuple[int, int]) -> Cut:

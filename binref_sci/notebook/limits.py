@@ -69,7 +69,9 @@ class Limits:
     colourings: tuple[Colouring, ...] = field(default=())
 
     @classmethod
-    def of(cls, scene: Scene, rules: Rules, limits: Any = "sampled") -> Limits:
+    def of(
+        cls, scene: Scene, rules: Rules, limits: Any = "sampled", *, label: str | None = None
+    ) -> Limits:
         """Return limits as they are asked for.
 
         Parameters
@@ -82,6 +84,8 @@ class Limits:
             ``"sampled"``: from attributes of the variable that tell its range, else from a
             few frames; ``"full"``: from all frames, read now; ``"frame"``: from frame 0; or
             ``(vmin, vmax)``.
+        label
+            Of each colour bar; default: that of the variable.
 
         Raises
         ------
@@ -109,7 +113,8 @@ class Limits:
             own = rules.of(panel.data.name)
             if scene.kind == "line":
                 own["center"] = False  # an axis of values has no middle
-            made.append(Values(np.empty(0), "sampled", own, panel.label))
+            shown = panel.label if label is None else label
+            made.append(Values(np.empty(0), "sampled", own, shown))
         start = cls(tuple(made))
         if limits == "full":
             return start.full(scene)

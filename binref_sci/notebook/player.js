@@ -678,6 +678,7 @@ export class Player {
     this.gen += 1;
     this.clock.reset();
     this.settle();
+    for (const view of this.views) flag(view.root, "exact", "0"); // until it has been painted
   }
 
   /** Exact values are for a frame that is looked at, not for one that is passed. */
@@ -1379,7 +1380,7 @@ const CURVES = {
 };
 
 /** Light or dark: what the host says, else what the system prefers. */
-function darkness(node, theme) {
+function darkness(theme) {
   if (theme === "dark" || theme === "light") return theme === "dark";
   const { body, documentElement: root } = document;
   if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
@@ -1653,7 +1654,8 @@ class Panel {
     this.legend = element("div", { class: "br-legend" });
     this.box = element("div", { class: "br-box" }, this.picture, this.marks, this.legend, this.note);
     flag(this.box, "kind", view.player.scene.kind);
-    this.node = element("div", { class: "br-panel" }, this.axes, this.box);
+    this.bar = element("canvas", { class: "br-own-bar", role: "img", hidden: true });
+    this.node = element("div", { class: "br-panel" }, this.axes, this.box, this.bar);
     this.frame = null;
     this.listen();
   }
@@ -1695,7 +1697,7 @@ class Panel {
     return { lo: vmin - margin, hi: vmax + margin, label: this.scene.y?.label || label };
   }
 
-  place({ margins, width, height, showX, showY, title }) {
+  place({ margins, width, height, showX, showY, title, barHeight }) {
     const { ratio, inks: ink } = this.view;
     const whole = { width: margins.left + width + margins.right, height: margins.top + height + margins.bottom };
     this.size = { width, height };
@@ -1710,6 +1712,11 @@ class Panel {
     const context = prepare(this.axes, whole.width, whole.height, ratio);
     const box = { x: margins.left, y: margins.top, width, height };
     drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    show(this.bar, barHeight > 0);
+    if (barHeight > 0) {
+      this.bar.style.top = `${whole.height - barHeight}px`;
+      this.drawOwnBar(margins, width, barHeight);
+    }
     if (this.line) {
       prepare(this.picture, width, height, ratio);
       this.drawLegend();
@@ -1794,6 +1801,16 @@ class Panel {
       };
       drawCurve(context, points, xs, ys, Math.round(width * this.view.ratio));
     }
+  }
+
+  drawOwnBar(margins, width, barHeight) {
+    const { colours } = this;
+    const table = this.player.tables[this.scene.colour];
+    if (!table) return;
+    const context = prepare(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio);
+    const box = { x: margins.left, y: 6, width, height: 10 };
+    attribute(this.bar, "aria-label", barLabel(colours));
+    drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
   }
 
   drawLegend() {
@@ -1916,6 +1933,7 @@ class Panel {
 
 // --- DOM: one display of a model -----------------------------------------------------------------
 
+const OWN_BAR = 54; // height of a colour bar under its panel
 const THUMB = 16; // width of the slider's thumb, as in the style sheet
 const MODES = { every: "every frame", realtime: "real time" };
 const HELP = [
@@ -1988,7 +2006,7 @@ class View {
     const timeline = element("div", { class: "br-timeline" }, this.cachedBar, this.slider);
 
     this.root.append(head, this.stage, line, timeline, this.buildControls(), this.buildSliders());
-    this.root.append(this.buildSeries(), this.buildHelp());
+    this.root.append(this.buildColours(), this.buildSeries(), this.buildHelp());
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.root.addEventListener("pointerdown", (event) => {
       if (!event.target.closest("button, input, select, .br-chart")) this.root.focus({ preventScroll: true });
@@ -2022,7 +2040,8 @@ class View {
     const colours = new Set(this.player.scene.panels.map((panel) => panel.colour));
     const line = this.player.scene.kind === "line";
     const shown = line || this.player.options.show_bar === false ? [] : [...colours];
-    this.barOf = shown.map((k) => ({ colour: k, canvas: element("canvas", { class: "br-bar", role: "img" }) }));
+    this.ownBars = shown.length > 1; // each panel has its own scale under it
+    this.barOf = (this.ownBars ? [] : shown).map((k) => ({ colour: k, canvas: element("canvas", { class: "br-bar", role: "img" }) }));
     this.bars.replaceChildren(...this.barOf.map(({ canvas }) => canvas));
   }
 
@@ -2068,11 +2087,12 @@ class View {
     );
     this.gauge = this.button("telemetry", "Telemetry", command("telemetry"), { toggle: true, picture: "gauge" });
     this.helpButton = this.button("help", "Keys", command("help"), { toggle: true });
-    const colours = player.can("colours") && player.scene.kind !== "line";
+    const colours = player.can("colours");
+    this.palette = this.button("palette", "Colours and limits", () => this.openColours(), { toggle: true });
     const extras = element(
       "div",
       { class: "br-group br-extras", role: "group", "aria-label": "More" },
-      colours ? this.button("colour", "Next colours", command("colour"), { picture: "palette" }) : null,
+      colours ? this.palette : null,
       this.button("save", "Save a picture", command("save")),
       this.gauge,
       this.helpButton,
@@ -2119,6 +2139,71 @@ class View {
     return this.series;
   }
 
+  /** Colours, norm and limits of one colour scale. */
+  buildColours() {
+    const { player } = this;
+    const { scene } = player;
+    this.scale = 0;
+    const names = [...new Set(scene.panels.map(({ colour: k }) => k))].map((k) => [String(k), player.colours[k]?.label ?? ""]);
+    this.which = this.select("which", "Colour scale", names, (k) => {
+      this.scale = Number(k);
+      this.paintColours();
+    });
+    show(this.which, names.length > 1);
+    const line = scene.kind === "line";
+    this.cmap = this.select("cmap", "Colormap", CMAPS.map((name) => [name, name]), (cmap) => player.model.send({ type: "colour", cmap }));
+    this.norm = this.select("norm", "Norm", NORMS.map((name) => [name, name]), (kind) => player.model.send({ type: "norm", kind }));
+    show(this.cmap, !line);
+    show(this.norm, !line);
+    const field = (label) => {
+      const input = element("input", { type: "number", step: "any", class: "br-number", "aria-label": label });
+      input.addEventListener("change", () => this.giveLimits());
+      return input;
+    };
+    this.low = field("Lower limit");
+    this.high = field("Upper limit");
+    const rule = (how, text) => this.button(how, `Limits of ${text}`, () => player.limits(how, { colour: this.scale }), { text });
+    this.rule = element("span", { class: "br-rule" });
+    this.colourPanel = element(
+      "div",
+      { class: "br-colours", role: "group", "aria-label": "Colours and limits", hidden: true },
+      element("div", { class: "br-group" }, this.which, this.cmap, this.norm),
+      element("div", { class: "br-group" }, this.low, element("span", {}, "to"), this.high, this.rule),
+      element("div", { class: "br-group" }, rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
+    );
+    return this.colourPanel;
+  }
+
+  openColours() {
+    show(this.colourPanel, this.colourPanel.hidden);
+    attribute(this.palette, "aria-pressed", String(!this.colourPanel.hidden));
+    this.paintColours();
+  }
+
+  giveLimits() {
+    const [lo, hi] = [this.low, this.high].map((input) => input.valueAsNumber);
+    if (Number.isFinite(lo) && Number.isFinite(hi) && lo <= hi) this.player.limits("given", { lo, hi, colour: this.scale });
+  }
+
+  paintColours() {
+    if (this.colourPanel.hidden) return;
+    const { cmap, norm, vmin, vmax, rule } = this.player.colours[this.scale] ?? {};
+    this.pick(this.cmap, cmap);
+    this.pick(this.norm, norm);
+    const active = this.root.getRootNode().activeElement;
+    for (const [input, value] of [[this.low, vmin], [this.high, vmax]]) {
+      if (input !== active && input.valueAsNumber !== value) input.value = String(value);
+    }
+    say(this.rule, { sampled: "≈ from a sample", full: "from all frames", frame: "from one frame", attribute: "as the data says", given: "as given" }[rule] ?? "");
+  }
+
+  /** Show `value` in a select, adding it where it is not among the choices. */
+  pick(select, value, text = value) {
+    if (value === undefined || select.value === value) return;
+    if (![...select.options].some((option) => option.value === value)) select.append(element("option", { value }, text));
+    select.value = value;
+  }
+
   buildHelp() {
     const rows = HELP.map(([keys, what]) => element("div", {}, element("kbd", {}, keys), element("span", {}, what)));
     this.help = element("div", { class: "br-help", role: "group", "aria-label": "Keys", hidden: true }, ...rows);
@@ -2161,12 +2246,17 @@ class View {
   }
 
   applyTheme() {
-    const dark = darkness(this.root, this.player.options.theme);
-    flag(this.root, "theme", dark ? "dark" : "light");
-    const inks_ = inks(this.root);
-    if (JSON.stringify(inks_) === JSON.stringify(this.inks)) return;
-    this.inks = inks_;
-    this.relayout();
+    if (this.readTheme()) this.relayout();
+  }
+
+  /** Whether colours or font have changed. An element outside the page has none to read yet. */
+  readTheme() {
+    flag(this.root, "theme", darkness(this.player.options.theme) ? "dark" : "light");
+    if (!this.root.isConnected) return false;
+    const read = inks(this.root);
+    if (JSON.stringify(read) === JSON.stringify(this.inks)) return false;
+    this.inks = read;
+    return true;
   }
 
   dispose() {
@@ -2185,7 +2275,9 @@ class View {
 
   relayout() {
     const width = this.host.clientWidth;
-    if (!this.inks || width === 0) return;
+    if (width === 0) return;
+    this.readTheme();
+    if (!this.inks) return;
     if (this.player.scene.panels.length !== this.panels.length) this.buildPanels();
     this.width = width;
     this.ratio = globalThis.devicePixelRatio || 1;
@@ -2242,7 +2334,8 @@ class View {
       const showY = !sharedY || k % columns === 0;
       const { y, yTicks } = this.panels[k].scales(400, limit);
       const left = showY ? Math.ceil(widest(yTicks)) + TICK + 6 + (y ? MEDIUM + 8 : 0) : TICK + 6;
-      const bottom = showX ? TICK + 6 + SMALL + (panel.x.label ? MEDIUM + 8 : 2) : TICK + 8;
+      const axis = showX ? TICK + 6 + SMALL + (panel.x.label ? MEDIUM + 8 : 2) : TICK + 8;
+      const bottom = axis + (this.ownBars ? OWN_BAR : 0);
       return { showX, showY, left, right: 12, top: count > 1 ? 24 : 8, bottom };
     });
     // what the margins of the widest row leave
@@ -2258,7 +2351,8 @@ class View {
       const aspect = panel.aspect || own;
       const width = Math.round(Math.min(free, limit * aspect));
       const height = Math.max(40, Math.round(width / aspect));
-      return { margins: around, width, height, showX, showY, title: count > 1 ? panel.title : "" };
+      const barHeight = this.ownBars ? OWN_BAR : 0;
+      return { margins: around, width, height, showX, showY, barHeight, title: count > 1 ? panel.title : "" };
     });
     const across = panels.slice(0, columns);
     const panelsWidth = across.reduce((sum, { width, margins: m }) => sum + width + m.left + m.right, 0);
@@ -2274,8 +2368,7 @@ class View {
       if (!colours || !table) return;
       const bad = this.badSeen === true;
       const { inks: ink } = this;
-      const label = `Colour bar: ${colours.label ?? ""} from ${format(colours.vmin)} to ${format(colours.vmax)}`;
-      attribute(canvas, "aria-label", label);
+      attribute(canvas, "aria-label", barLabel(colours));
       if (vertical) {
         const tall = this.tall({ panels, rows, columns });
         const room = barWidths[order];
@@ -2326,7 +2419,7 @@ class View {
     const name = commandOf(event);
     if (name === null) return;
     const { target } = event;
-    if (target.matches("select") && name !== "leave") return;
+    if (target.matches("select, input[type='number']") && name !== "leave") return;
     if (target.matches("button") && event.key === " ") return; // presses the button
     if (target.matches(".br-sliders input") && !["play", "leave"].includes(name)) return;
     event.preventDefault();
@@ -2373,6 +2466,11 @@ class View {
     if (this.panels.some((panel) => panel.cancel())) return;
     if (!this.help.hidden) {
       this.command("help");
+      return;
+    }
+    if (!this.colourPanel.hidden) {
+      this.openColours();
+      this.root.focus({ preventScroll: true });
       return;
     }
     const active = this.root.getRootNode().activeElement;
@@ -2536,7 +2634,8 @@ class View {
     attribute(this.reverseButton, "aria-pressed", String(player.direction < 0));
     attribute(this.gauge, "aria-pressed", String(player.telemetry));
     if (this.mode.value !== player.mode) this.mode.value = player.mode;
-    this.pickStride(player.stride);
+    this.pick(this.strideSelect, String(player.stride), `every ${player.stride}th`);
+    this.paintColours();
     this.sliders.forEach(({ slider, input, value }, k) => {
       const position = player.positions[k] ?? 0;
       if (input.value !== String(position)) input.value = String(position);
@@ -2554,15 +2653,6 @@ class View {
   name(node, label) {
     attribute(node, "aria-label", label);
     attribute(node, "title", label);
-  }
-
-  pickStride(stride) {
-    const value = String(stride);
-    if (this.strideSelect.value === value) return;
-    if (![...this.strideSelect.options].some((option) => option.value === value)) {
-      this.strideSelect.append(element("option", { value }, `every ${value}th`));
-    }
-    this.strideSelect.value = value;
   }
 
   paintPills() {
@@ -2780,7 +2870,7 @@ class View {
     context.font = `600 14px ${this.inks.font}`;
     context.fillText([this.title.textContent, this.player.shown?.label].filter(Boolean).join("   "), pad, pad + 12);
     context.translate(pad - stage.left, pad + 28 - stage.top);
-    for (const { box, picture, axes, line } of this.panels) {
+    for (const { box, picture, axes, bar, line } of this.panels) {
       const frame = box.getBoundingClientRect();
       context.save();
       context.beginPath();
@@ -2791,6 +2881,7 @@ class View {
       context.restore();
       context.imageSmoothingEnabled = true;
       this.put(context, axes);
+      if (!bar.hidden) this.put(context, bar);
     }
     for (const { canvas: bar } of this.barOf) this.put(context, bar);
     return canvas;
@@ -2809,6 +2900,10 @@ class View {
       setTimeout(() => URL.revokeObjectURL(address), 1000);
     }, "image/png");
   }
+}
+
+function barLabel({ label = "", vmin, vmax }) {
+  return `Colour bar: ${label} from ${format(vmin)} to ${format(vmax)}`;
 }
 
 function withUnit(text, unit) {

@@ -32,6 +32,9 @@ def reduced(field: NDArray[Any], factors: tuple[int, int], how: str) -> NDArray[
     """
     if factors == (1, 1):
         return field
+    if not field.size:
+        rows, columns = (-(-n // factor) for n, factor in zip(field.shape, factors, strict=True))
+        return np.empty((rows, columns), field.dtype)
     if how == "mean":
         return _mean(field, factors)
     if how == "max":

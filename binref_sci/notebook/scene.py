@@ -199,6 +199,21 @@ class Scene:
         times = Times(self.dim, n, _time_of([first], self.dim))
         return replace(self, panels=tuple(panels), n=n, times=times)
 
+    def unlabelled(self) -> Scene:
+        """Return the scene without labels of axes, titles and names; times stay."""
+        panels = tuple(
+            replace(
+                panel,
+                title="",
+                label="",
+                grid=replace(
+                    panel.grid, x=replace(panel.x, label=""), y=replace(panel.y, label="")
+                ),
+            )
+            for panel in self.panels
+        )
+        return replace(self, panels=panels, name="", title="")
+
     @property
     def where(self) -> dict[str, int]:
         """Position of each slider, by dimension."""

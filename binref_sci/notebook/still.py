@@ -31,6 +31,8 @@ def png(scene: Scene, colourings: Sequence[Colouring], i: int, most: int = MOST_
         Bytes: of a noisy field the picture has fewer pixels. The smallest is returned if it
         has more all the same.
     """
+    if not all(min(panel.shape) for panel in scene.panels):
+        raise ValueError(f"{scene.name or 'the array'} has no cells to be drawn")
     made = b""
     for longest in _LONGEST:
         canvas = Canvas(scene, colourings, longest=longest, first=scene.checked(i))

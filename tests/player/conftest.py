@@ -17,7 +17,7 @@ def address():
 def opened():
     from tests.player.browser import chromium
 
-    with chromium() as browser:
+    with chromium("--enable-precise-memory-info", "--js-flags=--expose-gc") as browser:
         yield browser
 
 

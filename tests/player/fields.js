@@ -157,6 +157,21 @@ function flow([rows = 256, columns = 256, n = 600, count = 1] = []) {
   return { source: images(panels, n, codeOf, valueOf), traits: traitsOf(panels, n) };
 }
 
+/** Two variables, each with a colour scale of its own. */
+function pair(size = [96, 96, 60]) {
+  const made = flow([...size, 2]);
+  const [first, second] = made.traits.scene.panels;
+  Object.assign(first, { title: "temperature" });
+  Object.assign(second, { title: "pressure", colour: 1 });
+  const pressure = { ...made.traits.colours[0], label: "pressure [Pa]", about: false, extend: "neither", ticks: [[0, "10⁻¹"], [0.5, "1"], [1, "10"]] };
+  made.traits.colours.push(pressure);
+  const both = new Uint8Array(2048);
+  both.set(table());
+  for (let code = 0; code < 256; code += 1) both.set([code, code, code, 255], 1024 + 4 * code);
+  made.traits.luts = view(both);
+  return made;
+}
+
 /** Bytes that cost nothing to make: for rates. */
 function plain([rows = 512, columns = 512, n = 120] = []) {
   const ready = Array.from({ length: 4 }, (_, k) => new Uint8Array(rows * columns).map((_, at) => 2 + ((at + 61 * k) % 253)));
@@ -187,4 +202,4 @@ function lines([points = 400, n = 200] = []) {
   return { source: { frame, coords: () => [x] }, traits };
 }
 
-export const sources = { ramp, flow, plain, lines };
+export const sources = { ramp, flow, pair, plain, lines };

@@ -44,6 +44,7 @@ def test_axe_finds_no_violation(packages, scheme, width):
         page.mouse.click(*player.at(0.3, 0.3))
         page.mouse.click(*player.at(0.6, 0.3))
         page.wait_for_selector(".br-chip button")
+        player.button("palette").click()
         player.focus().press("?", "t", "ArrowLeft")
         player.wait()
         page.add_script_tag(url=f"{address}/npm/axe-core/axe.min.js")
