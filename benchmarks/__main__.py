@@ -17,7 +17,9 @@ from benchmarks import (
     importing,
     jacobian,
     memory,
+    movies,
     opening,
+    player,
     reading,
     saving,
     writing,
@@ -34,6 +36,8 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "saving": saving.rows,
     "importing": importing.rows,
     "jacobian": jacobian.rows,
+    "player": player.rows,
+    "movies": movies.rows,
 }
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"

@@ -127,6 +127,20 @@ def under(
     )
 
 
+def over(
+    what: str,
+    unit: str,
+    product: float,
+    *,
+    bar: float,
+    limit: float | None = None,
+    limit_name: str = "",
+) -> Row:
+    """Return a row whose bar is the least figure in `unit`; 0: it is only reported."""
+    told = f"at least {figure(bar)} {unit}" if bar else "reported"
+    return Row(what, unit, product, told, product >= bar, limit, limit_name)
+
+
 def interleaved(
     contestants: dict[str, Callable[[], float | None]],
     *,

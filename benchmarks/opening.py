@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -74,9 +75,9 @@ def rows() -> Iterator[Row]:
         )
 
 
-def write_sparse_run(run: Path, count: int = MILLION) -> None:
-    """Write a run directory whose buffers have holes instead of bytes."""
-    snapshot = np.zeros(SHAPE)
+def write_sparse_run(run: Path, count: int = MILLION, snapshot: Any = None) -> None:
+    """Write a run directory whose buffers have holes instead of bytes, but for the first."""
+    snapshot = np.zeros(SHAPE) if snapshot is None else snapshot
     with BinrefWriter("field", dims=("time", "y", "x"), output_path=run) as writer:
         writer.write(snapshot, time=0.0)
         journal = Path(writer.journal_path)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from binref_sci.call import output_path
     from binref_sci.client import Tesseract
     from binref_sci.engine import follow, open_dataset, open_datatree, open_references, to_binref
+    from binref_sci.notebook import animate, plot_frame
     from binref_sci.trajectory import Trajectory
     from binref_sci.writer import BinrefWriter
 
@@ -26,11 +27,13 @@ __all__ = [
     "BinrefWriter",
     "Tesseract",
     "Trajectory",
+    "animate",
     "follow",
     "open_dataset",
     "open_datatree",
     "open_references",
     "output_path",
+    "plot_frame",
     "to_binref",
 ]
 
@@ -39,11 +42,13 @@ _HOME = {
     "BinrefWriter": "writer",
     "Tesseract": "client",
     "Trajectory": "trajectory",
+    "animate": "notebook",
     "follow": "engine",
     "open_dataset": "engine",
     "open_datatree": "engine",
     "open_references": "engine",
     "output_path": "call",
+    "plot_frame": "notebook",
     "to_binref": "engine",
 }
 
@@ -52,7 +57,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if home == "engine":
+    if home in ("engine", "notebook"):
         import_module(f"{__name__}.xarray")  # what opens has our accessor
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value  # found at once the next time

@@ -21,8 +21,9 @@ from binref_sci.call import running_call
 from binref_sci.codec import compress
 from binref_sci.dtypes import checked_count, checked_dtype, checked_shape, nbytes_of, to_stored
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutputPathError
+from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
-from binref_sci.plan import Segment, Stored
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
 from binref_sci.storage import (
     Root,
@@ -426,9 +427,33 @@ class BinrefArray:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.layout, self.offset, self.compressed_size)
 
+    @property
+    def state(self) -> str:
+        """``"on disk"``, or what is wrong with its file; no data is read."""
+        return self.stored.state
+
     def __repr__(self) -> str:
         codec = "" if self.compression is None else f", {self.compression}"
-        return f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {self.buffer!r}{codec})"
+        state = self.state
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
+        return (
+            f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {size_text(self.nbytes)}, "
+            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{codec}{wrong})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("shape", str(self.shape)),
+            ("dtype", self.dtype.name),
+            ("size", size_text(self.nbytes)),
+            ("buffer", self.buffer),
+            ("folder", os.fspath(self.layout.directory)),
+        ]
+        if self.compressed_size is not None:
+            stored = f"{self.compression}, {size_text(self.compressed_size)} on disk"
+            facts.append(("compression", stored))
+        summary = f"{self.shape} {self.dtype.name} {size_text(self.nbytes)}"
+        return facts_html("BinrefArray", summary, facts, state=self.state)
 
 
 def _rebuild(layout: Layout, offset: int, compressed_size: int | None) -> BinrefArray:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from binref_sci.codec import decompress
 from binref_sci.dtypes import nbytes_of
-from binref_sci.errors import CorruptBufferError
+from binref_sci.errors import BufferNotFoundError, CorruptBufferError, InvalidReferenceError
 from binref_sci.frames import FRAMES
 from binref_sci.ranges import read_ranges
-from binref_sci.storage import Buffer, Root, opened_buffer, read_into, require
+from binref_sci.storage import Buffer, Root, opened_buffer, read_into, require, status_of
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.remote import RemotePath
 
@@ -35,6 +35,13 @@ MERGE_LIMIT = 1024 * 1024
 """Ranges with gaps are merged up to this size, in bytes: as long as the scratch memory
 stays in the processor's cache, what lies between costs least."""
 
+ON_DISK = "on disk"
+"""State of what is there, as far as the sizes of its files tell."""
+
+REMOTE = "in a store"
+"""State of what lies elsewhere: to look would take as long as to read."""
+
+_LOOKED_AT = 64  # segments at either end whose files are looked at
 _COLD_SCRATCH = 8 * MERGE_LIMIT  # where the disk is waited for, so that many threads wait
 
 
@@ -72,6 +79,15 @@ class Segment:
             sizes = None if self.sizes is None else self.sizes[places]
             return Segment(self.path, 0, count, 0, self.offsets[places], sizes)
         return Segment(self.path, self.offset + start * self.stride, count, self.stride * step)
+
+    def end(self, snapshot_bytes: int) -> int:
+        """Return the byte after the last one that belongs to a snapshot."""
+        if not self.count:
+            return 0
+        if self.offsets is None:
+            return max(self.offset, self.offset + (self.count - 1) * self.stride) + snapshot_bytes
+        sizes = snapshot_bytes if self.sizes is None else self.sizes
+        return int((self.offsets + sizes).max())
 
     def place(self, index: int) -> tuple[int, int | None]:
         """Return offset and compressed size of one snapshot."""
@@ -128,6 +144,31 @@ class Stored:
     def shape(self) -> tuple[int, ...]:
         """``(n, *inner)``."""
         return (len(self), *self.inner)
+
+    @property
+    def state(self) -> str:
+        """``"on disk"``, or what is wrong with a buffer; of many the first and last are looked at.
+
+        The sizes of files are compared, no data is read; of a store nothing is asked.
+        """
+        if isinstance(self.root, RemotePath):
+            return REMOTE
+        ends: dict[str, int] = {}
+        looked = self.segments
+        if len(looked) > 2 * _LOOKED_AT:
+            looked = looked[:_LOOKED_AT] + looked[-_LOOKED_AT:]
+        for segment in looked:
+            ends[segment.path] = max(ends.get(segment.path, 0), segment.end(self.snapshot_bytes))
+        for path, end in ends.items():
+            try:
+                found = status_of(self.root, path).st_size
+            except BufferNotFoundError:
+                return f"missing: {path}"
+            except InvalidReferenceError:
+                return f"outside of its folder: {path}"
+            if found < end:
+                return f"incomplete: {path} lacks {end - found} bytes"
+        return ON_DISK
 
     def locate(self, index: int) -> tuple[Segment, int]:
         """Return the segment that holds snapshot `index`, and its place there."""

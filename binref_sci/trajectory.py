@@ -15,9 +15,10 @@ from numpy.typing import DTypeLike, NDArray
 from binref_sci import lazy
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of
+from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
-from binref_sci.plan import Segment, Stored
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.storage import identity, place_of
 from binref_sci.storage.remote import RemotePath
 
@@ -343,12 +344,61 @@ class Trajectory:
     def __deepcopy__(self, memo: dict[int, Any]) -> Trajectory:
         return self
 
+    @property
+    def state(self) -> str:
+        """``"on disk"``, or what is wrong with a buffer; no data is read."""
+        return self.stored.state
+
+    @property
+    def _buffers(self) -> str:
+        buffers = len({segment.path for segment in self.segments})
+        return f"{buffers} buffer{'s' * (buffers != 1)}"
+
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
-        buffers = len({segment.path for segment in self.segments})
+        dims = f"dims={self.labels.dims}, " if self.labels.dims else ""
+        codec = "" if self.compression is None else f", {self.compression}"
+        state = self.state
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
-            f"Trajectory({name}shape={self.shape}, dtype={self.dtype.name}, "
-            f"{buffers} buffer{'s' * (buffers != 1)} in {os.fspath(self.directory)!r})"
+            f"Trajectory({name}shape={self.shape}, {dims}dtype={self.dtype.name}, "
+            f"{size_text(self.nbytes)}, {self._buffers} in {os.fspath(self.directory)!r}"
+            f"{codec}{wrong})"
+        )
+
+    def _repr_html_(self) -> str:
+        sizes = sizes_text(self.labels.dims, self.shape)
+        facts = [
+            ("snapshots", str(len(self))),
+            ("shape", sizes),
+            ("dtype", self.dtype.name),
+            (
+                "size",
+                f"{size_text(self.nbytes)}, {size_text(self.stored.snapshot_bytes)} a snapshot",
+            ),
+            ("buffers", self._buffers),
+            ("folder", os.fspath(self.directory)),
+        ]
+        if self.compression is not None:
+            facts.append(("compression", self.compression))
+        if self._times is not None:
+            unit = self.time_attrs.get("units", "")
+            facts.append(("times", f"one a snapshot {f'[{unit}]' if unit else ''}".strip()))
+        coords = [
+            (name, sizes_text(dims, values.shape), values.dtype.name, str(attrs.get("units", "")))
+            for name, (dims, values, attrs) in self.labels.coords.items()
+        ]
+        attrs = [(key, str(value)) for key, value in self.labels.attrs.items()]
+        named = f"{self.name} " if self.name else ""
+        return facts_html(
+            "Trajectory",
+            f"{named}{sizes} {self.dtype.name} {size_text(self.nbytes)}",
+            facts,
+            [
+                Section("Coordinates", ("name", "dims", "dtype", "units"), coords, folded=True),
+                Section("Attributes", ("name", "value"), attrs, folded=True),
+            ],
+            state=self.state,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import xarray as xr
 
+import binref_sci.notebook as notebook
 from binref_sci.engine import BinrefBackendEntrypoint, to_binref
 
 __all__ = ["BinrefAccessor", "BinrefBackendEntrypoint"]
@@ -46,6 +47,35 @@ class BinrefAccessor(Generic[Labelled]):
             `mode`, `region`, `append_dim`, `compute`, `encoding`, `durability`.
         """
         return to_binref(self._obj, path, **kwargs)
+
+    def animate(self, *args: Any, **kwargs: Any) -> notebook.Player:
+        """Play it in the notebook; see `binref_sci.animate`.
+
+        Parameters
+        ----------
+        *args
+            Of a Dataset: names of variables, a panel each. Of a DataArray: `dim`.
+        **kwargs
+            As for `binref_sci.animate`.
+        """
+        if isinstance(self._obj, xr.DataTree):
+            raise TypeError("a DataTree has many groups: play one, as tree['group'].ds")
+        if args and isinstance(self._obj, xr.Dataset):
+            names, args = args[0], args[1:]
+            return notebook.animate(self._obj, *args, names=names, **kwargs)
+        return notebook.animate(self._obj, *args, **kwargs)
+
+    def plot_frame(self, i: int = 0, *args: Any, **kwargs: Any) -> Any:
+        """Draw one frame on matplotlib's axes; see `binref_sci.plot_frame`.
+
+        Parameters
+        ----------
+        i
+            Number of the frame.
+        *args, **kwargs
+            As for `binref_sci.plot_frame`.
+        """
+        return notebook.plot_frame(self._obj, i, *args, **kwargs)
 
 
 def _register() -> None:

@@ -27,6 +27,7 @@ _COMMANDS = (
     "show",
     "check",
     "export",
+    "animate",
     "demo",
     "check-gradients",
     "build",

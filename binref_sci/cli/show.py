@@ -12,7 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from binref_sci.cli.source import StorageOptions
-from binref_sci.engine.inspect import RunFacts, StreamFacts, Times, VariableFacts, inspect
+from binref_sci.engine.inspect import (
+    RunFacts,
+    StreamFacts,
+    VariableFacts,
+    inspect,
+    times_text,
+)
 
 _WIDE = 96  # columns of a terminal that has room for chunks and buffers
 _COLOURS = {"complete": "green", "writing": "cyan", "interrupted": "yellow"}
@@ -87,7 +93,7 @@ def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:
             one.dtype,
             format_bytes(one.nbytes),
             escape(one.units or ""),
-            escape(_times(one.times)),
+            escape("" if one.times is None else times_text(one.times)),
             escape(" x ".join(map(str, one.chunks))),
             _buffers(one),
         )
@@ -102,16 +108,6 @@ def _buffers(one: VariableFacts) -> str:
     parts += [one.compression] if one.compression else []
     parts += [f"{one.blocks} blocks"] if one.blocks else []
     return ", ".join(parts)
-
-
-def _times(times: Times | None) -> str:
-    if times is None:
-        return ""
-    if times.first is None or times.last is None:
-        return "none yet"
-    if isinstance(times.first, str):
-        return f"{times.first} to {times.last}"
-    return f"{times.first:g} to {times.last:g}" + (f" {times.units}" if times.units else "")
 
 
 def _progress(stream: StreamFacts) -> str:

@@ -14,6 +14,7 @@ from binref_sci.array import BinrefArray
 from binref_sci.client.replies import field_path
 from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
+from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.trajectory import Trajectory
 
 _NUMBERS: Final = ("Infinity", "-Infinity")  # what JSON lacks, as the wire spells it
@@ -63,12 +64,55 @@ class Result(dict[str, Any]):
         folder = os.fspath(self._folder) if self._folder is not None else ""
         return dataset_of(_fields(dict(self), ()), folder, self._labels, chunks=chunks)
 
+    def _repr_html_(self) -> str:
+        rows = list(_rows(dict(self), ()))
+        facts = [] if self._folder is None else [("folder", os.fspath(self._folder))]
+        count = len(rows)
+        return facts_html(
+            "Result",
+            f"{count} output{'s' * (count != 1)}",
+            facts,
+            [Section("Outputs", ("name", "what", "size", "where"), rows)],
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (dict(self), self._folder, self._labels)
 
 
 def _rebuilt(outputs: dict[str, Any], folder: Path | None, labels: Mapping[str, Any]) -> Result:
     return Result(outputs, folder=folder, labels=labels)
+
+
+_SHOWN: Final = 500  # characters of a text
+
+
+def _rows(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each output as name, kind, size and place; nothing is read."""
+    name = field_path(path)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _rows(item, (*path, key))
+    elif isinstance(value, Trajectory):
+        what = f"{sizes_text(value.labels.dims, value.shape)} {value.dtype.name}"
+        yield name, what, size_text(value.nbytes), f"on disk, {len(value)} snapshots"
+    elif isinstance(value, BinrefArray):
+        yield name, f"{value.shape} {value.dtype.name}", size_text(value.nbytes), value.buffer
+    elif isinstance(value, np.ndarray):
+        what = f"{value.shape} {value.dtype.name}"
+        yield name, what, size_text(value.nbytes), "in memory"
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value):
+            yield from _rows(item, (*path, index))
+    elif isinstance(value, list):
+        kinds = sorted({type(item).__name__ for item in value})
+        yield name, f"list of {len(value)}: {', '.join(kinds)}", "", "in memory"
+    else:
+        yield (
+            name,
+            repr(value[:_SHOWN] if isinstance(value, str | bytes) else value),
+            "",
+            "in memory",
+        )
 
 
 def _fields(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, Any]]:

@@ -13,11 +13,13 @@ import xarray as xr
 
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.inspect import inspect_place, run_html
 from binref_sci.engine.opening import opened
 from binref_sci.engine.prepared import Prepared, prepare_place
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.variables import Made
 from binref_sci.errors import RunEndedError
+from binref_sci.html import sizes_text
 from binref_sci.journal import SUFFIX
 from binref_sci.trajectory import Trajectory
 
@@ -71,6 +73,14 @@ class Follower:
         place = self._place()
         members = journals.newest_run(journals.heads(place), place)
         return journals.state_of([journals.read(head) for head in members], place)
+
+    @property
+    def total(self) -> int | None:
+        """Number of snapshots that the solver has said there will be; None if it has not."""
+        place = self._place()
+        heads = journals.newest_run(journals.heads(place), place)
+        totals = [journals.read(head).header.total for head in heads]
+        return max((total for total in totals if total is not None), default=None)
 
     def __len__(self) -> int:
         """Return how many snapshots are complete now."""
@@ -138,7 +148,21 @@ class Follower:
                 time.sleep(self._poll)
 
     def __repr__(self) -> str:
-        return f"Follower({self._directory!r}, {len(self)} snapshots, {self.state})"
+        looked = self._look()
+        total = self.total
+        of = "" if total is None else f" of {total}"
+        shown = [
+            f"{one.name} {sizes_text(one.dims, one.shape)} {one.data.dtype.name}"
+            for one in looked.made
+            if _is_streamed(one)
+        ]
+        return (
+            f"Follower({self._directory!r}, {_length(looked)}{of} snapshots, {looked.state}: "
+            f"{', '.join(shown) or 'nothing yet'})"
+        )
+
+    def _repr_html_(self) -> str:
+        return run_html("Follower", inspect_place(self._place()))
 
     def _place(self) -> Source:
         """Return where the run lies, without what has come after it."""

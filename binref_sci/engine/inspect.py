@@ -16,9 +16,10 @@ from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.indexing import LazyData
-from binref_sci.engine.source import find
+from binref_sci.engine.source import Source, find
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made, preferred_chunks
+from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Journal
 from binref_sci.trajectory import Trajectory
 
@@ -126,6 +127,9 @@ class RunFacts:
         """Return a dict that plain JSON can hold."""
         return asdict(self) | {"nbytes": self.nbytes}
 
+    def _repr_html_(self) -> str:
+        return run_html("Run", self)
+
 
 _TOLD = ("component", "version", "endpoint", "run_id", "started", "ended", "state", "error")
 
@@ -140,13 +144,64 @@ def inspect(
     BufferNotFoundError, FormatError, JournalError
         As `open_dataset`, but ragged lists are told in parts.
     """
-    place = find(source, storage_options)
+    return inspect_place(find(source, storage_options))
+
+
+def inspect_place(place: Source) -> RunFacts:
+    """Return what lies at a place that has been found; as `inspect`."""
     made, attrs, state = variables(place, ragged=True)
     members = journals.newest_run(journals.heads(place), place)
     streams = [_stream(journals.read(head)) for head in members]
     run = {key: place.run[key] for key in _TOLD if place.run.get(key) is not None}
     facts = tuple(_variable(one) for one in made)
     return RunFacts(place.path, state, run, facts, tuple(streams), attrs)
+
+
+def run_html(kind: str, facts: RunFacts) -> str:
+    """Return facts about a run as HTML, under the name of the class that shows them."""
+    told = [("folder", os.fspath(facts.path))]
+    told += [(key, str(facts.run[key])) for key in _TOLD if key in facts.run and key != "state"]
+    for stream in facts.streams:
+        of = "" if stream.total is None else f" of {stream.total}"
+        told.append((stream.name, f"{stream.count}{of} snapshots, {stream.state}"))
+    rows = [
+        (
+            one.name,
+            sizes_text(one.dims, one.shape) if one.dims else "scalar",
+            one.dtype,
+            size_text(one.nbytes),
+            one.units or "",
+            "" if one.times is None or one.times.first is None else times_text(one.times),
+        )
+        for one in facts.variables
+    ]
+    attrs = [(str(key), str(value)) for key, value in facts.attrs.items()]
+    count = len(rows)
+    return facts_html(
+        kind,
+        f"{count} variable{'s' * (count != 1)}, {size_text(facts.nbytes)}",
+        told,
+        [
+            Section("Variables", ("name", "dims", "dtype", "size", "units", "first axis"), rows),
+            Section("Attributes", ("name", "value"), attrs, folded=True),
+        ],
+        state=facts.state,
+    )
+
+
+def times_text(times: Times) -> str:
+    """Return the range of times in one line.
+
+    Examples
+    --------
+    >>> times_text(Times("time", 0.0, 2.5, "s"))
+    '0 to 2.5 s'
+    """
+    if times.first is None or times.last is None:
+        return "none yet"
+    if isinstance(times.first, str):
+        return f"{times.first} to {times.last}"
+    return f"{times.first:g} to {times.last:g}" + (f" {times.units}" if times.units else "")
 
 
 def _stream(journal: Journal) -> StreamFacts:

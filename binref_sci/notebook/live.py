@@ -1,0 +1,115 @@
+"""A run that is still going: how long it has become, and how fast it goes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Final
+
+import xarray as xr
+
+from binref_sci.engine import Follower, follow
+from binref_sci.errors import BinrefError
+from binref_sci.notebook.fields import whole_of
+from binref_sci.notebook.scene import Scene
+from binref_sci.trajectory import Trajectory
+
+POLL: Final = 0.5
+"""Seconds between two looks at the folder of the run."""
+
+_RATE_FROM = 12  # looks that the speed of the solver is taken from
+
+
+class Live:
+    """Looks at a run, and makes a longer scene when there are more frames.
+
+    Parameters
+    ----------
+    follower
+        Of the run.
+    """
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._seen: deque[tuple[float, int]] = deque(maxlen=_RATE_FROM)
+        self.state = "writing"
+
+    def look(self, scene: Scene) -> Scene | None:
+        """Return a longer scene, or None if there is nothing new; notes the state."""
+        state = self._follower.state  # before the length: what is complete then is all there
+        there = len(self._follower)
+        self.state = state
+        if not self._seen or there != self._seen[-1][1]:
+            self._seen.append((time.monotonic(), there))
+        if there <= scene.n:
+            return None
+        longer = scene.continued(self._follower.refresh())
+        return longer if longer.n > scene.n else None
+
+    @property
+    def rate(self) -> float | None:
+        """Frames a second, as of the last looks."""
+        if len(self._seen) < 2 or self.state != "writing":
+            return None
+        (began, first), (ended, last) = self._seen[0], self._seen[-1]
+        # The time since the last frame counts too: a solver may have come to rest.
+        ended = max(ended, time.monotonic() - (ended - began) / max(len(self._seen) - 1, 1))
+        return (last - first) / (ended - began) if ended > began else None
+
+    def to_json(self, *, attached: bool) -> dict[str, Any]:
+        """Return what the browser is told."""
+        rate = self.rate
+        return {
+            "state": self.state,
+            "total": self._follower.total,
+            "rate": None if rate is None else float(f"{rate:.3g}"),
+            "attached": attached,
+        }
+
+
+def still_going(obj: Any) -> Follower | None:
+    """Return who follows the run of an object; None if it has ended, or is of no run.
+
+    Parameters
+    ----------
+    obj
+        A Dataset as it was opened, or a variable of it: one that computes, or a part, has
+        no run to be continued from.
+    """
+    variables = (
+        list(obj.data_vars.values())
+        if isinstance(obj, xr.Dataset)
+        else [obj]
+        if isinstance(obj, xr.DataArray)
+        else []
+    )
+    if isinstance(obj, xr.Dataset) and obj.encoding.get("binref_state") not in (None, "writing"):
+        return None
+    for one in variables:
+        folder = _folder(one)
+        if folder is None or one.name is None:
+            continue
+        try:
+            follower = follow(folder)
+            if follower.state != "writing":
+                return None
+            there = follower.refresh()
+        except BinrefError:
+            return None
+        if _same(one, there):
+            return follower
+    return None
+
+
+def _same(one: xr.DataArray, there: xr.Dataset) -> bool:
+    if one.name not in there.variables:
+        return False
+    other = there[one.name]
+    return one.dims == other.dims and one.shape[1:] == other.shape[1:]
+
+
+def _folder(one: xr.DataArray) -> str | None:
+    """Return the folder of the run that a variable lies in, if it is all of it."""
+    data = whole_of(one)
+    parts = getattr(data, "parts", [data])  # blocks of one field lie in one folder
+    return str(parts[0].directory) if isinstance(parts[0], Trajectory) else None

@@ -1,0 +1,161 @@
+"""What one cell did over all frames: coarse first, then finer, a little at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from binref_sci.notebook.fields import real
+from binref_sci.notebook.panel import Panel
+from binref_sci.notebook.scene import Scene
+
+FIRST: Final = 256
+"""Frames, evenly spread, that the first look takes."""
+
+_AT_ONCE = 2048  # frames of one read: what a frame that is wanted may have to wait for
+_BETWEEN = 0.25  # seconds from one message to the next
+
+Told = Callable[["Series"], None]
+
+
+class Series:
+    """Values of one cell, as far as they have been read.
+
+    Parameters
+    ----------
+    scene
+        What is shown, with its sliders in place.
+    panel
+        Number of the panel.
+    row, column
+        Cell of its picture.
+    """
+
+    def __init__(self, scene: Scene, panel: int, row: int, column: int) -> None:
+        self.panel = panel
+        self.row, self.column = row, column
+        self._set(scene)
+        self._steps = np.empty(0, dtype="i8")
+        self._values = np.empty(0)
+
+    def _set(self, scene: Scene) -> None:
+        self.scene = scene
+        self._cell = scene.panels[self.panel].grid.cell(self.row, self.column)
+
+    @property
+    def done(self) -> float:
+        """Share of the frames that have been read, 0 to 1."""
+        return len(self._steps) / max(self.scene.n, 1)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Numbers of the frames that have been read, in order."""
+        return self._steps
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Value at each of `steps`."""
+        return self._values
+
+    @property
+    def text(self) -> str:
+        """Where it is."""
+        return self.scene.place(self.scene.panels[self.panel], self.row, self.column)
+
+    def grow(self, scene: Scene) -> None:
+        """Go on with a scene that has got longer."""
+        self._set(scene)
+
+    def read(self, told: Told) -> Iterator[None]:
+        """Read what is missing; each step is short.
+
+        Parameters
+        ----------
+        told
+            Called with this series now and then, and at the end.
+        """
+        said = -np.inf
+        n = self.scene.n
+        for part in _parts(self._panel.reader.runs, n, self._steps):
+            steps, values = self._read(part)
+            new = ~np.isin(steps, self._steps)
+            order = np.argsort(np.concatenate([self._steps, steps[new]]), kind="stable")
+            self._values = np.concatenate([self._values, values[new]])[order]
+            self._steps = np.concatenate([self._steps, steps[new]])[order]
+            if time.monotonic() - said > _BETWEEN:
+                told(self)
+                said = time.monotonic()
+            yield
+        told(self)
+
+    @property
+    def _panel(self) -> Panel:
+        return self.scene.panels[self.panel]
+
+    def _read(self, part: slice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        steps = np.arange(self.scene.n)[part]
+        if self._cell is None:
+            return steps, np.full(len(steps), np.nan)
+        panel = self._panel
+        key = panel.key(part, *self._cell, self.scene.where)
+        return steps, real(panel.reader.series(key)).astype("f8")
+
+    def to_dataarray(self) -> xr.DataArray:
+        """Return what has been read as a labelled array."""
+        panel = self._panel
+        data = panel.data
+        coords: dict[str, Any] = {}
+        index = {self.scene.dim: self._steps, **self.scene.where}
+        if self._cell is not None:
+            _, down, right = panel.axes
+            index[str(data.dims[right])] = self._cell[1]
+            if down is not None:
+                index[str(data.dims[down])] = self._cell[0]
+        for axis, position in panel.fixed.items():
+            index[str(data.dims[axis])] = position
+        for name, coordinate in data.coords.items():
+            made = coordinate.isel({d: p for d, p in index.items() if d in coordinate.dims})
+            if set(made.dims) <= {self.scene.dim}:
+                coords[str(name)] = made.variable
+        return xr.DataArray(
+            self._values, dims=(self.scene.dim,), coords=coords, name=data.name, attrs=data.attrs
+        )
+
+
+def _parts(runs: tuple[int, ...] | None, n: int, have: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield slices of frames: evenly spread ones first, then those between, until all are there."""
+    if len(have):  # the start is there: what has been added since
+        for start in range(int(have[-1]) + 1, n, _AT_ONCE):
+            yield slice(start, min(start + _AT_ONCE, n))
+        return
+    if runs is not None:
+        # Each chunk is decoded once, whatever is taken of it: they are spread.
+        stops = np.cumsum(runs)
+        for number in _spread(len(runs)):
+            yield slice(int(stops[number] - runs[number]), min(int(stops[number]), n))
+        return
+    step = 1
+    while n // step > FIRST:
+        step *= 2
+    yield slice(0, n, step)
+    while step > 1:
+        half = step // 2
+        for start in range(half, n, step * _AT_ONCE):
+            yield slice(start, min(start + step * _AT_ONCE, n), step)
+        step = half
+
+
+def _spread(count: int) -> Iterator[int]:
+    """Yield numbers below `count`, each once, those far apart first."""
+    step = 1
+    while step < count:
+        step *= 2
+    yield from range(min(1, count))
+    while step > 1:
+        yield from range(step // 2, count, step)
+        step //= 2

@@ -1,0 +1,41 @@
+"""A browser for the tests of this folder, and pages with a player in them."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.player.serving import served
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served() as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def opened():
+    from tests.player.browser import chromium
+
+    with chromium("--enable-precise-memory-info", "--js-flags=--expose-gc") as browser:
+        yield browser
+
+
+@pytest.fixture
+def mounted(opened, address):
+    """``mounted(kind, size=..., traits=..., ...)`` gives a `Player` in a page of its own."""
+    from tests.player.browser import Player, watched_page
+
+    with ExitStack() as stack:
+
+        def mount(kind, *, context=None, ready=True, before="", address=address, **options):
+            page = stack.enter_context(watched_page(opened, **(context or {})))
+            page.goto(f"{address}/tests/page.html")
+            page.wait_for_function("window.loaded")
+            if before:
+                page.evaluate(before)
+            page.evaluate("([kind, options]) => mount(kind, options)", [kind, options])
+            player = Player(page)
+            return player.wait() if ready else player
+
+        yield mount

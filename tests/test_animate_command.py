@@ -1,0 +1,90 @@
+"""``binref-sci animate``: a run on disk becomes a film."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from binref_sci import BinrefWriter
+from binref_sci.cli.app import app
+from tests.test_notebook_movie import frames_of, probe
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "run"
+    for name, factor in (("temperature", 1.0), ("pressure", 5.0)):
+        with BinrefWriter(
+            name, dims=("time", "level", "y", "x"), attrs={"units": "K"}, output_path=place
+        ) as writer:
+            for step in range(6):
+                level = np.arange(3.0)[:, None, None]
+                writer.write(factor * (np.full((3, 8, 12), step) + 10 * level), time=0.5 * step)
+    return place
+
+
+def called(*arguments):
+    return CliRunner().invoke(app, ["animate", *map(str, arguments)])
+
+
+def test_a_run_becomes_a_film(folder, tmp_path):
+    target = tmp_path / "x.mp4"
+    done = called(folder, "-v", "temperature", "-o", target, "--fps", 10)
+    assert (done.exit_code, done.stdout.strip()) == (0, str(target)), done.output
+    about = probe(target)
+    assert about["fps"] == 10
+    assert about["duration"] == pytest.approx(0.6)
+    again = called(folder, "-v", "temperature", "-o", target)
+    assert again.exit_code != 0
+    assert "pass --overwrite" in str(again.exception)
+    assert called(folder, "-v", "temperature", "-o", target, "--overwrite").exit_code == 0
+
+
+def test_everything_that_can_be_said_of_a_film(folder, tmp_path):
+    target = tmp_path / "x.gif"
+    done = called(
+        folder, "-v", "temperature", "-o", target, "--start", 1, "--step", 2, "--at", "level=-1",
+        "--vmin", 0, "--vmax", 25, "--cmap", "gray", "--size", "400x300", "--dpi", 80,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = frames_of(target)
+    assert found.shape == (3, 300, 400, 3)
+    middle = found[:, 150, 170, 0].astype(float)
+    assert middle == pytest.approx(255 * np.array([21, 23, 25]) / 25, abs=2)
+    assert called(folder, "-o", tmp_path / "two.png").exit_code == 0
+    with Image.open(tmp_path / "two.png") as image:
+        assert image.size[0] > image.size[1], "two variables, side by side"
+    assert (
+        called(folder, "-v", "pressure", "--col", "level", "-o", tmp_path / "c.webp").exit_code == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-o", "x.avi"), "must end in"),
+        (("-o", "x.gif", "-v", "wind"), "no variable 'wind'"),
+        (("-o", "x.gif", "--at", "height=3"), "no such dimension is left over; there is: level"),
+        (("-o", "x.gif", "--at", "level"), "give a dimension and a position"),
+        (("-o", "x.gif", "--at", "level=9"), "position 9 of 'level'"),
+        (("-o", "x.gif", "--size", "big"), "give width and height, as 1280x720"),
+        (("-o", "x.gif", "--start", "6"), "chooses none of them"),
+        (("-o", "x.gif", "--cmap", "virids"), "did you mean 'viridis'"),
+        (("-o", "x.gif", "--limits", "some"), "use one of"),
+        (("-o", "x.gif", "--vmin", "3", "--vmax", "1"), "vmin=3 is above vmax=1"),
+        (("-o", "x.png", "--frame", "7"), "frame 7"),
+    ],
+)
+def test_mistakes_are_told(folder, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = called(folder, *arguments)
+    assert done.exit_code != 0
+    assert message in str(done.exception)
+    assert type(done.exception).__module__ == "binref_sci.errors", "exit code 2, no traceback"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_folder_without_a_run_is_told(tmp_path):
+    done = called(tmp_path, "-o", tmp_path / "x.gif")
+    assert done.exit_code != 0
+    assert type(done.exception).__module__ == "binref_sci.errors"
