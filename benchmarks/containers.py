@@ -154,11 +154,8 @@ def _cycles() -> Row:
 
 def _left() -> set[str]:
     """Return containers, volumes and temporary folders that are there now."""
-    found = {
-        f"temporary {each}"
-        for each in os.listdir(tempfile.gettempdir())
-        if each.startswith("binref-sci-")
-    }
+    temporary = Path(tempfile.gettempdir()).glob("binref-sci-*")
+    found = {f"temporary {each.name}" for each in temporary}
     for what in (["ps", "--all"], ["volume", "ls"]):
         command = ["podman", *what, "--format", "{{.Names}}" if what[0] == "ps" else "{{.Name}}"]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -191,6 +191,15 @@ def test_without_an_engine_the_error_says_what_to_install(tmp_path, monkeypatch)
         text=True,
     )
     assert (done.returncode, "not on PATH" in done.stderr) == (1, True)
+    for component, code in (("no_such_folder", 2), ("image:heat", 1)):
+        done = subprocess.run(
+            [*COMMAND, "run", component, "apply", "{}"],
+            env=ENVIRONMENT | {"PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, "not on PATH" in done.stderr) == (code, True)
+        assert ("no such folder or file" in done.stderr) == (code == 2)
 
 
 def test_a_service_that_is_down_is_told_from_a_missing_image():
