@@ -361,9 +361,9 @@ def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
         with pytest.raises(ContainerError, match="the solver is broken"):
             Tesseract.from_image(broken).serve()
         started = time.monotonic()
-        with pytest.raises(ContainerError, match=r"(?s)within 3 seconds.*still reading tables"):
-            Tesseract.from_image(slow, startup_timeout=3).serve()
-        assert time.monotonic() - started < 30
+        with pytest.raises(ContainerError, match=r"(?s)within 15 seconds.*still reading tables"):
+            Tesseract.from_image(slow, startup_timeout=15).serve()
+        assert time.monotonic() - started < 60
     finally:
         podman("rmi", "--force", broken, slow)
 
