@@ -24,7 +24,17 @@ from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutp
 from binref_sci.labels import Labels
 from binref_sci.plan import Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
-from binref_sci.storage import create_buffer, identity, is_known, status_of, truncated, write_at
+from binref_sci.storage import (
+    Root,
+    create_buffer,
+    identity,
+    is_known,
+    place_of,
+    status_of,
+    truncated,
+    write_at,
+)
+from binref_sci.storage.remote import RemotePath
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -41,7 +51,7 @@ class Layout:
     Parameters
     ----------
     directory
-        Absolute directory that `path` is relative to.
+        Absolute directory that `path` is relative to, or a folder of a store.
     path
         Buffer, with ``/`` between folders.
     shape, dtype, compression
@@ -52,7 +62,7 @@ class Layout:
         Shape of the whole field, where the arrays are one block of it.
     """
 
-    directory: str
+    directory: Root
     path: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -97,9 +107,8 @@ class BinrefArray:
         cls, ref: ArrayRef, directory: str | os.PathLike[str], *, owner: object = None
     ) -> BinrefArray:
         """Return the array that `ref` names below `directory`; no file is looked at."""
-        layout = Layout(
-            os.path.abspath(directory), ref.path, ref.shape, ref.dtype, ref.compression, owner
-        )
+        root = directory if isinstance(directory, RemotePath) else os.path.abspath(directory)
+        layout = Layout(root, ref.path, ref.shape, ref.dtype, ref.compression, owner)
         return cls.at(layout, ref.offset, ref.compressed_size)
 
     @classmethod
@@ -245,9 +254,9 @@ class BinrefArray:
         return nbytes_of(self.layout.shape, self.layout.dtype)
 
     @property
-    def directory(self) -> Path:
-        """Absolute directory that `path` is relative to."""
-        return Path(self.layout.directory)
+    def directory(self) -> Path | RemotePath:
+        """Absolute directory that `path` is relative to, or a folder of a store."""
+        return place_of(self.layout.directory)
 
     @property
     def path(self) -> str:

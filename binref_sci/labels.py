@@ -7,7 +7,7 @@ value comes back as it was, NaN and infinities included.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,17 +62,20 @@ class Labels:
         return self
 
     def _set(self, dims: Any, coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
+        for what, given in (("coords", coords), ("attrs", attrs)):
+            if not isinstance(given, Mapping):
+                raise TypeError(f"{what} must be a dict of names to values, got {given!r}")
         if dims is not None:
-            dims = (dims,) if isinstance(dims, str) else tuple(dims)
-            if not all(isinstance(dim, str) and dim for dim in dims):
-                raise ValueError(f"dims must be non-empty strings, got {dims!r}")
-            if len(set(dims)) != len(dims):
-                raise ValueError(f"dims must differ from each other, got {dims!r}")
+            dims = _checked_dims(dims)
         object.__setattr__(self, "dims", dims)
         object.__setattr__(self, "coords", {n: _coordinate(n, c) for n, c in coords.items()})
         # There and back: refuses now, not when the run ends, what cannot be kept, and lets
         # nobody change afterwards what was given.
-        object.__setattr__(self, "attrs", attrs_from_json(attrs_to_json(attrs)))
+        try:
+            kept = attrs_from_json(attrs_to_json(attrs))
+        except RecursionError:
+            raise ValueError("attrs are nested too deep, or contain themselves") from None
+        object.__setattr__(self, "attrs", kept)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Labels are immutable; cannot set {name!r}")
@@ -132,6 +135,41 @@ class Labels:
         )
 
 
+def _checked_dims(dims: Any) -> tuple[str, ...]:
+    names = (dims,) if isinstance(dims, str) else dims
+    if not isinstance(names, Iterable):
+        raise TypeError(f"dims must be a sequence of names, got {dims!r}")
+    names = tuple(names)
+    if not all(isinstance(dim, str) and dim for dim in names):
+        raise ValueError(f"dims must be non-empty strings, got {names!r}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"dims must differ from each other, got {names!r}")
+    return tuple(checked_text(dim, "dims") for dim in names)
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return text that a JSON file can hold.
+
+    Raises
+    ------
+    ValueError
+        If it holds half of a character (a lone surrogate), which UTF-8 does not have.
+
+    Examples
+    --------
+    >>> checked_text("K", "units")
+    'K'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what}: {text!r} cannot be stored as UTF-8, character {error.start} is a lone "
+            "surrogate"
+        ) from None
+    return text
+
+
 def _coordinate(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
     if (
         isinstance(value, tuple)
@@ -177,7 +215,10 @@ def _is_stored(values: NDArray[Any]) -> bool:
 
 def attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes as JSON values that remember their NumPy type."""
-    return {str(name): _attribute_to_json(value, name) for name, value in attrs.items()}
+    return {
+        checked_text(str(name), "attrs"): _attribute_to_json(value, name)
+        for name, value in attrs.items()
+    }
 
 
 def attrs_from_json(made: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,8 +227,8 @@ def attrs_from_json(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute_to_json(value: Any, name: Any) -> Any:
-    if isinstance(value, np.str_):
-        return str(value)
+    if isinstance(value, str):
+        return checked_text(str(value), f"attribute {name!r}")
     if isinstance(value, np.ndarray | np.generic):
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         try:
@@ -196,7 +237,7 @@ def _attribute_to_json(value: Any, name: Any) -> Any:
             raise UnsupportedDTypeError(f"attribute {name!r}: {error}") from None
     if isinstance(value, float) and not math.isfinite(value):
         return {_TYPED: "float", "data": _number_to_json(value)}
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float):
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise ValueError(f"attribute {name!r}: {value} does not fit into 64 bits")
         return value

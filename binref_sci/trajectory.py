@@ -18,7 +18,8 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
 from binref_sci.plan import Segment, Stored
-from binref_sci.storage import identity
+from binref_sci.storage import identity, place_of
+from binref_sci.storage.remote import RemotePath
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -48,6 +49,11 @@ class Trajectory:
         block: Block | None = None,
         owner: object = None,
     ) -> None:
+        if not isinstance(stored, Stored):
+            raise TypeError(
+                f"a Trajectory is not made of a {type(stored).__name__}; use "
+                "Trajectory.from_refs(references), BinrefWriter.trajectory() or a lazy result"
+            )
         self.stored = stored
         self.name = name
         self.labels = labels or Labels()
@@ -148,9 +154,9 @@ class Trajectory:
         return self.stored.compression
 
     @property
-    def directory(self) -> Path:
-        """Absolute directory that buffers are relative to."""
-        return Path(self.stored.root)
+    def directory(self) -> Path | RemotePath:
+        """Absolute directory that buffers are relative to, or a folder of a store."""
+        return place_of(self.stored.root)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -300,11 +306,11 @@ class Trajectory:
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
         parts: list[bytes] = []
-        files: dict[str, tuple[int, ...]] = {}
+        files: dict[str, tuple[Any, ...]] = {}
         for segment in stored.segments:
             path = segment.path
             if path not in files:
-                files[path] = tuple(identity(stored.root, path))
+                files[path] = (*identity(stored.root, path),)
             place = (path, segment.offset, segment.count, segment.stride)
             parts.append(repr(place).encode())
             if segment.offsets is not None:

@@ -11,6 +11,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -880,3 +881,12 @@ def test_doors_agree_on_warnings(heat):
         assert not caught
         heat.open("in process").apply({})
     assert [entry.category for entry in caught] == [RuntimeWarning]
+
+
+def test_an_address_that_is_no_text_and_inputs_that_never_end_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="must be text, got None"):
+        Tesseract.from_url(None)
+    endless: dict[str, Any] = {}
+    endless["again"] = endless
+    with pytest.raises(PayloadError, match="contain themselves"):
+        Tesseract.from_url("http://127.0.0.1:1").apply(endless)

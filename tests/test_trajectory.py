@@ -313,3 +313,8 @@ def test_reading_from_many_threads_leaves_no_descriptor(trajectory):
         thread.join()
     assert not wrong
     assert open_descriptors() == before
+
+
+def test_a_list_is_no_trajectory_and_the_error_names_what_makes_one():
+    with pytest.raises(TypeError, match="from_refs"):
+        Trajectory([1, 2])

@@ -16,6 +16,7 @@ from binref_sci import wire
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import InvalidReferenceError, PayloadError
 from binref_sci.reference import ArrayRef
+from binref_sci.wire.places import NUMBERED
 from tests.policy import FULL
 
 ENCODINGS = [("json", None), ("base64", None), ("base64", "lz4")]
@@ -44,9 +45,7 @@ def array_json(buffer, dtype, shape, encoding="json", **more):
 
 
 @given(
-    path=st.text(min_size=1).filter(
-        lambda name: not wire._NUMBERED.search(name) and name[0] != ":"
-    ),
+    path=st.text(min_size=1).filter(lambda name: not NUMBERED.search(name) and name[0] != ":"),
     offset=st.integers(0, 2**63 - 1),
     size=st.none() | st.integers(0, 2**63 - 1),
 )

@@ -7,6 +7,7 @@ import sys
 import time
 import weakref
 from pathlib import Path
+from typing import Any
 
 import lz4.frame
 import numpy as np
@@ -725,3 +726,27 @@ def test_a_single_value_for_a_dimension_is_refused_before_a_byte_is_written(tmp_
         writer.write(np.zeros(3))
     writer.close()
     assert not list(tmp_path.glob("*.bin"))
+
+
+ROUND: dict[str, Any] = {}
+ROUND["round"] = ROUND
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"coords": 5}, TypeError, "coords must be a dict"),
+        ({"attrs": 5}, TypeError, "attrs must be a dict"),
+        ({"dims": 5}, TypeError, "dims must be a sequence"),
+        ({"run_id": 5}, WriterError, "run_id must be a non-empty string"),
+        ({"name": "a\ud800"}, WriterError, "name: .* lone surrogate"),
+        ({"attrs": {"units": "\ud800"}}, WriterError, "'units': .* lone surrogate"),
+        ({"attrs": {"\ud800": "m"}}, WriterError, "lone surrogate"),
+        ({"dims": ("\ud800",)}, WriterError, "lone surrogate"),
+        ({"attrs": ROUND}, WriterError, "contain themselves"),
+    ],
+)
+def test_an_argument_that_cannot_be_kept_is_refused_at_once(tmp_path, arguments, error, words):
+    with pytest.raises(error, match=words):
+        BinrefWriter(**{"name": "u", "output_path": tmp_path} | arguments)
+    assert not list(tmp_path.iterdir())

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import orjson
 import typer
+from dask.utils import format_bytes
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from binref_sci.cli import boxed
-from binref_sci.cli.show import size
 from binref_sci.containers.listing import images
 
 
@@ -39,7 +39,7 @@ def images_command(
             escape("\n".join(each.names) or each.identifier[:12]),
             escape(f"{each.component} {each.version}"),
             escape(" ".join(each.endpoints)),
-            size(each.size),
+            format_bytes(each.size),
             escape(each.created[:16].replace("T", " ")),
         )
     Console(highlight=False, emoji=False).print(table)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
+from dask.utils import format_bytes
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from binref_sci.cli.source import StorageOptions
 from binref_sci.engine.inspect import RunFacts, StreamFacts, Times, VariableFacts, inspect
 
 _WIDE = 96  # columns of a terminal that has room for chunks and buffers
@@ -25,20 +25,21 @@ def register(app: typer.Typer) -> None:
 
 def show_command(
     directory: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DIR",
-            help="Run directory, output path (its newest run), results.json or journal.",
+            help="Run directory, output path (its newest run), results.json or journal; or its URL.",
         ),
     ],
     *,
+    storage_options: StorageOptions = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show what a run has written: variables, shapes, bytes, times, and whether it is complete.
 
     No data is read, however large it is.
     """
-    facts = inspect(directory)
+    facts = inspect(directory, storage_options)
     if json:
         typer.echo(orjson.dumps(facts.to_json(), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
         return
@@ -49,7 +50,7 @@ def show(facts: RunFacts, console: Console) -> None:
     """Print facts for a person."""
     colour = _COLOURS[facts.state]
     console.print(
-        f"[bold]{escape(facts.path)}[/]  [{colour}]{facts.state}[/]  {size(facts.nbytes)}",
+        f"[bold]{escape(facts.path)}[/]  [{colour}]{facts.state}[/]  {format_bytes(facts.nbytes)}",
         soft_wrap=True,
     )
     called = [f"{key} {facts.run[key]}" for key in ("component", "version", "endpoint", "run_id")
@@ -84,7 +85,7 @@ def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:
             f"[cyan]{escape(one.name)}[/]",
             escape(f"({axes})") if one.dims else "scalar",
             one.dtype,
-            size(one.nbytes),
+            format_bytes(one.nbytes),
             escape(one.units or ""),
             escape(_times(one.times)),
             escape(" x ".join(map(str, one.chunks))),
@@ -116,17 +117,3 @@ def _times(times: Times | None) -> str:
 def _progress(stream: StreamFacts) -> str:
     of = "" if stream.total is None else f" of {stream.total}"
     return f"{escape(stream.name)}: {stream.state}, {stream.count}{of} snapshots"
-
-
-def size(nbytes: int) -> str:
-    """Return bytes as a person reads them.
-
-    Examples
-    --------
-    >>> size(1023), size(512 * 1024**2)
-    ('1023 B', '512.0 MiB')
-    """
-    if nbytes < 1024:
-        return f"{nbytes} B"
-    power = min(int(math.log2(nbytes)) // 10, 6)
-    return f"{nbytes / 1024**power:.1f} {' KMGTPE'[power]}iB"

@@ -25,8 +25,8 @@ from binref_sci.client.snapshots import in_memory
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError, PayloadError, UnsupportedDTypeError
 from binref_sci.reference import ArrayRef
-from binref_sci.runtime.encoder import Skeleton
 from binref_sci.runtime.schema import ShapeDType
+from binref_sci.runtime.skeleton import Skeleton
 from binref_sci.trajectory import Trajectory
 
 Piece = bytes | memoryview
@@ -77,6 +77,8 @@ class Inputs:
             payload = {"inputs": _plain(inputs, "inputs")}
             payload |= {key: _plain(value, key) for key, value in (beside or {}).items()}
             self._skeleton = Skeleton(payload, self._mark)
+        except RecursionError:
+            raise PayloadError("the inputs are nested too deep, or contain themselves") from None
         except ComponentError as error:  # the encoder's view: here it is the caller's value
             raise PayloadError(f"the inputs cannot be written as JSON: {error}") from error
 

@@ -17,8 +17,8 @@ from binref_sci.client.scratch import Scratch
 from binref_sci.errors import BinrefError, ComponentError
 from binref_sci.runtime import endpoint as endpoints
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.encoder import Skeleton
 from binref_sci.runtime.run import RunDirectory
+from binref_sci.runtime.skeleton import Skeleton
 
 
 class Local:

@@ -283,6 +283,8 @@ def normal_url(url: str) -> str:
     >>> normal_url("localhost:8000/")
     'http://localhost:8000'
     """
+    if not isinstance(url, str):
+        raise TypeError(f"the address of a server must be text, got {url!r}")
     text = url if "://" in url else f"http://{url}"
     try:
         parsed = httpx.URL(text)

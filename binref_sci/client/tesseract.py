@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from binref_sci.client.image import Image
 from binref_sci.client.inputs import Inputs
-from binref_sci.client.jacobian import Jacobian, jacobian_of
+from binref_sci.client.jacobian import Jacobian, jacobian_of, product_of
 from binref_sci.client.local import Local
 from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
@@ -21,7 +22,7 @@ from binref_sci.client.settings import Settings, absolute
 from binref_sci.containers.options import Options, Volumes
 from binref_sci.containers.serving import START_SECONDS
 from binref_sci.errors import FormatError, PayloadError, RemoteError
-from binref_sci.runtime.gradients import GRADIENTS, Gradient, labels_of
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
 from binref_sci.runtime.run import checked_run_id
 
 
@@ -438,13 +439,10 @@ class Tesseract:
         ComponentError, RemoteError, RemoteConnectionError, FormatError
             As `apply`.
         """
-        output_format, lazy = self._format(lazy=lazy)
-        beside = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
-        ready = Inputs(inputs, beside=beside)
-        openapi = self._known()
-        reply = self._ask("jacobian", ready, run_id, output_format)
-        made = reply.decoded(lazy=lazy, labels={})
-        return jacobian_of(made, inputs, openapi, folder=reply.folder)
+        gradient = GRADIENTS["jacobian"]
+        asked = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
+        made, openapi, folder = self._differentiated(gradient, inputs, asked, run_id, lazy)
+        return jacobian_of(made, inputs, openapi, folder=folder)
 
     def jacobian_vector_product(
         self,
@@ -460,10 +458,8 @@ class Tesseract:
 
         Parameters
         ----------
-        inputs, run_id, lazy
-            As for `apply`.
-        jvp_inputs, jvp_outputs
-            Paths, as for `jacobian`.
+        inputs, jvp_inputs, jvp_outputs, run_id, lazy
+            As for `jacobian`.
         tangent_vector
             An array for each of `jvp_inputs`, of the input's shape.
 
@@ -475,17 +471,16 @@ class Tesseract:
         Raises
         ------
         PayloadError
-            If a path does not lead to a differentiable array, or an array of the vector is
-            missing, too many, or does not fit; its `errors` name each.
+            As `jacobian`, and if an array of the vector is missing, too many, or does not fit.
         ComponentError, RemoteError, RemoteConnectionError, FormatError
             As `apply`.
         """
-        beside = {
+        asked = {
             "jvp_inputs": _paths(jvp_inputs),
             "jvp_outputs": _paths(jvp_outputs),
             "tangent_vector": dict(tangent_vector),
         }
-        return self._product(GRADIENTS["jacobian_vector_product"], inputs, beside, run_id, lazy)
+        return self._product("jacobian_vector_product", inputs, asked, run_id, lazy)
 
     def vector_jacobian_product(
         self,
@@ -501,10 +496,8 @@ class Tesseract:
 
         Parameters
         ----------
-        inputs, run_id, lazy
-            As for `apply`.
-        vjp_inputs, vjp_outputs
-            Paths, as for `jacobian`.
+        inputs, vjp_inputs, vjp_outputs, run_id, lazy
+            As for `jacobian`.
         cotangent_vector
             An array for each of `vjp_outputs`, of the output's shape.
 
@@ -515,36 +508,43 @@ class Tesseract:
 
         Raises
         ------
-        PayloadError
-            If a path does not lead to a differentiable array, or an array of the vector is
-            missing, too many, or does not fit; its `errors` name each.
-        ComponentError, RemoteError, RemoteConnectionError, FormatError
-            As `apply`.
+        PayloadError, ComponentError, RemoteError, RemoteConnectionError, FormatError
+            As `jacobian_vector_product`.
         """
-        beside = {
+        asked = {
             "vjp_inputs": _paths(vjp_inputs),
             "vjp_outputs": _paths(vjp_outputs),
             "cotangent_vector": dict(cotangent_vector),
         }
-        return self._product(GRADIENTS["vector_jacobian_product"], inputs, beside, run_id, lazy)
+        return self._product("vector_jacobian_product", inputs, asked, run_id, lazy)
 
     def _product(
         self,
-        gradient: Gradient,
+        endpoint: str,
         inputs: Mapping[str, Any] | BaseModel,
-        beside: dict[str, Any],
+        asked: dict[str, Any],
         run_id: str | None,
         lazy: bool | None,  # noqa: FBT001  # of a method of our own
     ) -> Result:
+        gradient = GRADIENTS[endpoint]
+        made, openapi, folder = self._differentiated(gradient, inputs, asked, run_id, lazy)
+        wrt, of = asked[gradient.inputs], asked[gradient.outputs]
+        return product_of(gradient, made, wrt, of, openapi, folder=folder)
+
+    def _differentiated(
+        self,
+        gradient: Gradient,
+        inputs: Mapping[str, Any] | BaseModel,
+        asked: dict[str, Any],
+        run_id: str | None,
+        lazy: bool | None,  # noqa: FBT001  # of a method of our own
+    ) -> tuple[Any, dict[str, Any], Path | None]:
+        """Return what an endpoint made, what is known of the component, and the result's folder."""
         output_format, lazy = self._format(lazy=lazy)
-        ready = Inputs(inputs, beside=beside)
-        labels = self._known().get("x-binref-labels", {})
-        sides = labels.get("inputs", {}), labels.get("outputs", {})
+        ready = Inputs(inputs, beside=asked)
+        openapi = self._known()  # before the call: no result is lost for it
         reply = self._ask(gradient.endpoint, ready, run_id, output_format)
-        made = reply.decoded(lazy=lazy, labels={})
-        chosen = beside[gradient.inputs], beside[gradient.outputs]
-        named = labels_of(gradient, *chosen, *sides, {})
-        return Result(made, folder=reply.folder, labels=named)
+        return reply.decoded(lazy=lazy, labels={}), openapi, reply.folder
 
     def _known(self) -> dict[str, Any]:
         """Return the OpenAPI document, or nothing where a server has none."""

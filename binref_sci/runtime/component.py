@@ -21,8 +21,8 @@ from pydantic.json_schema import models_json_schema
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import models
 from binref_sci.runtime.config import UNKNOWN_VERSION, identity
-from binref_sci.runtime.gradients import (
-    GRADIENTS,
+from binref_sci.runtime.gradients.kinds import GRADIENTS
+from binref_sci.runtime.gradients.schemas import (
     payload_model,
     payload_schema,
     require_differentiable,

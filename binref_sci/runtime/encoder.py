@@ -15,48 +15,33 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
-import operator
 import os
-import re
-import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
-from binref_sci.errors import ComponentError, FormatError
-from binref_sci.plan import Segment
+from binref_sci.errors import FormatError
 from binref_sci.reference import COMPRESSIONS
-from binref_sci.runtime.schema import ShapeDType, array_to_json, serialization_context
-from binref_sci.storage import (
-    create_buffer,
-    open_buffer,
-    read_into,
-    require,
-    status_of,
-    truncated,
-    write_at,
-)
+from binref_sci.runtime.references import References, Run, require_whole, runs_of
+from binref_sci.runtime.schema import ShapeDType, array_to_json
+from binref_sci.runtime.skeleton import Skeleton
+from binref_sci.runtime.storing import Store
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory
-from binref_sci.writer import BinrefWriter
 
 Piece = bytes | memoryview
 
 _REFERENCES: Final = 4096  # references joined into one piece
 _PIECE: Final = 256 * 1024  # smaller pieces are joined up to this size
 _READ: Final = 4 << 20  # bytes of snapshots read at once
-_COPY: Final = 8 << 20
 _MIB: Final = 1 << 20
 
 
@@ -128,158 +113,6 @@ def encode(
     return made.pieces()
 
 
-class Skeleton:
-    """The plain part of a value as JSON text, and the arrays that belong into it.
-
-    Parameters
-    ----------
-    value
-        A pydantic model, or plain Python values.
-    mark
-        Stands for arrays in the text, followed by a number; random, so that no text in
-        the value can be taken for it.
-    """
-
-    def __init__(self, value: Any, mark: str | None = None) -> None:
-        self.leaves: list[Any] = []
-        self._mark = mark or uuid.uuid4().hex
-        context = serialization_context(self._take)
-        try:
-            if isinstance(value, BaseModel):
-                tree = value.model_dump(
-                    mode="json", context=context, fallback=self._unknown, warnings=False
-                )
-            else:
-                marked = self._marked(value)
-                tree = to_jsonable_python(marked, context=context, fallback=self._unknown)
-            self.text = orjson.dumps(_finite(tree))
-        except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
-            raise ComponentError(f"the result cannot be written as JSON: {error}") from error
-
-    def _take(self, leaf: Any) -> str:
-        self.leaves.append(leaf)
-        return f"{self._mark}:{len(self.leaves) - 1}"
-
-    def _marked(self, value: Any) -> Any:
-        """Return plain values with a mark for each list of arrays; pydantic asks for each item."""
-        if type(value) is dict:
-            return {key: self._marked(each) for key, each in value.items()}
-        if type(value) is list and value and set(map(type, value)) <= {BinrefArray, np.ndarray}:
-            return self._take(value)
-        return value
-
-    def _unknown(self, value: Any) -> Any:
-        """Handle what pydantic does not know: arrays where the schema says nothing of them."""
-        if isinstance(value, BinrefArray | Trajectory | np.ndarray | ShapeDType):
-            return self._take(value)
-        if isinstance(value, np.generic):
-            return value.item()
-        raise TypeError(f"{type(value).__name__} {str(value)[:60]!r} is nothing that JSON has")
-
-    def parts(self) -> Iterator[tuple[bytes, int | None]]:
-        """Yield text, and the number of the leaf that follows; None at the end."""
-        found = re.split(rb'"%b:([0-9]+)"' % self._mark.encode(), self.text)
-        for text, number in zip(found[::2], [*found[1::2], None], strict=True):
-            yield text, None if number is None else int(number)
-
-
-def _finite(tree: Any) -> Any:
-    """Return plain values with text for the infinities; NaN becomes null by itself."""
-    if isinstance(tree, float):
-        return tree if math.isfinite(tree) or tree != tree else _infinity(tree)
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            if type(value) in _NESTED:
-                tree[key] = _finite(value)
-    elif isinstance(tree, list):
-        for index, value in enumerate(tree):
-            if type(value) in _NESTED:
-                tree[index] = _finite(value)
-    return tree
-
-
-_NESTED: Final = (float, dict, list)
-
-
-def _infinity(number: float) -> str:
-    return "Infinity" if number > 0 else "-Infinity"
-
-
-def digest(value: Any) -> str:
-    """Return what tells equal inputs from different ones, however they were encoded.
-
-    Examples
-    --------
-    >>> digest({"x": np.array([1.0])}) == digest({"x": np.array([2.0])})
-    False
-    """
-    skeleton = Skeleton(value, mark="array")
-    state = hashlib.blake2b(skeleton.text, digest_size=16)
-    for leaf in skeleton.leaves:
-        for each in leaf if isinstance(leaf, list) else [leaf]:
-            if isinstance(each, np.ndarray | np.generic):
-                array = np.ascontiguousarray(each)
-                state.update(f"{array.dtype.str}{np.shape(each)}".encode())
-                state.update(array.reshape(-1).view(np.uint8).data)
-            else:
-                state.update(repr(each).encode())
-    return f"blake2b:{state.hexdigest()}"
-
-
-class Run(NamedTuple):
-    """References that differ in their place alone.
-
-    Parameters
-    ----------
-    layout
-        What they share.
-    offsets, sizes
-        Of each; sizes if they are compressed.
-    """
-
-    layout: Layout
-    offsets: Sequence[int]
-    sizes: Sequence[int] | None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes once loaded, in all."""
-        return len(self.offsets) * nbytes_of(self.layout.shape, self.layout.dtype)
-
-
-@dataclass
-class References:
-    """One reference, or a list of them, folded into runs."""
-
-    runs: list[Run]
-    single: bool = False
-
-
-def runs_of(value: Any) -> list[Run]:
-    """Return references or a trajectory, folded."""
-    if isinstance(value, Trajectory):
-        return [Run(value.layout_of(each.path), *_places(each)) for each in value.segments]
-    made = []
-    # groupby compares by identity first, and references of one writer share their layout
-    for layout, group in itertools.groupby(value, key=operator.attrgetter("layout")):
-        if layout.compression is None:
-            made.append(Run(layout, [each.offset for each in group], None))
-        else:
-            members = list(group)
-            offsets = [each.offset for each in members]
-            made.append(Run(layout, offsets, [each.compressed_size for each in members]))
-    return made
-
-
-def _places(segment: Segment) -> tuple[Sequence[int], Sequence[int] | None]:
-    if segment.offsets is None:
-        stop = segment.offset + segment.count * segment.stride
-        if segment.stride:
-            return range(segment.offset, stop, segment.stride), None
-        return [segment.offset] * segment.count, None
-    return segment.offsets.tolist(), None if segment.sizes is None else segment.sizes.tolist()
-
-
 @dataclass
 class Encoding:
     """A value, encoded as far as it can be without reading what is on disk.
@@ -332,11 +165,11 @@ class Encoding:
 
     def _store(self) -> None:
         """Write what is in memory, copy what lies outside; then there are references alone."""
-        with _Store(self._run_path, self.compression) as store:
+        with Store(self._run_path, self.compression) as store:
             self._leaves = [self._stored(leaf, store) for leaf in self._skeleton.leaves]
             self._copied = store.copied
 
-    def _stored(self, leaf: Any, store: _Store) -> Any:
+    def _stored(self, leaf: Any, store: Store) -> Any:
         if isinstance(leaf, Trajectory):
             return References([self._inside(run, store) for run in runs_of(leaf)])
         if isinstance(leaf, ShapeDType):
@@ -350,7 +183,7 @@ class Encoding:
             leaf = [each if isinstance(each, BinrefArray) else store.write(each) for each in leaf]
         return References([self._inside(run, store) for run in runs_of(leaf)])
 
-    def _inside(self, run: Run, store: _Store) -> Run:
+    def _inside(self, run: Run, store: Store) -> Run:
         """Return references that the caller can follow."""
         return run if self._path(run.layout) else store.copy(run)
 
@@ -366,6 +199,8 @@ class Encoding:
     def _find(self, layout: Layout) -> str:
         if layout.directory == self._run_path:
             return self.prefix + layout.path
+        if isinstance(layout.directory, RemotePath):
+            return ""  # at a URL: it is copied
         real = os.fspath(Path(layout.directory, layout.path).resolve())
         for root, prefix in (
             (os.fspath(Path(self._run_path).resolve()), self.prefix),
@@ -388,7 +223,7 @@ class Encoding:
                     to_stored(each[:0] if each.ndim else each)  # its dtype, not its bytes
         for run in runs_of(on_disk):
             self._inlined += run.nbytes
-            _require(run)
+            require_whole(run)
         return leaf
 
     # ------------------------------------------------------------ pieces
@@ -500,77 +335,6 @@ def _rows(trajectory: Trajectory) -> Iterator[Any]:
         block = trajectory[start : start + count].load()
         for index in range(len(block)):
             yield block[index]
-
-
-def _require(run: Run) -> None:
-    """Check that all bytes of a run are there, by the size of the file."""
-    layout = run.layout
-    size = status_of(layout.directory, layout.path).st_size
-    nbytes = nbytes_of(layout.shape, layout.dtype)
-    if not len(run.offsets):
-        return
-    ends = (
-        max(run.offsets) + nbytes
-        if run.sizes is None
-        else max(map(operator.add, run.offsets, run.sizes))
-    )
-    if ends > size:
-        name = os.fspath(Path(layout.directory, layout.path))
-        raise truncated(name, min(run.offsets), ends - min(run.offsets), size)
-
-
-class _Store:
-    """Puts arrays of one response into the run directory; a context manager."""
-
-    def __init__(self, directory: str, compression: str | None) -> None:
-        self._directory = directory
-        self._compression = compression
-        self._writer: BinrefWriter | None = None
-        self._copies: dict[tuple[str, str, int], tuple[int, Layout]] = {}
-        self._fd = -1
-        self._name = ""
-        self._end = 0
-        self.copied = 0
-
-    def __enter__(self) -> _Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def write(self, array: NDArray[Any] | np.generic) -> BinrefArray:
-        """Write an array in memory; all of a response are packed one after another."""
-        array = to_stored(array)  # refuses what cannot be stored before there is a file
-        if self._writer is None:
-            self._writer = BinrefWriter(output_path=self._directory, compression=self._compression)
-        return self._writer.write(array)
-
-    def copy(self, run: Run) -> Run:
-        """Copy stored bytes from elsewhere, each array once."""
-        layout = run.layout
-        nbytes = nbytes_of(layout.shape, layout.dtype)
-        if self._fd < 0:
-            self._name, self._fd = create_buffer(self._directory)
-        made = Layout(self._directory, self._name, layout.shape, layout.dtype, layout.compression)
-        offsets = []
-        with open_buffer(layout.directory, layout.path) as source:
-            for index, offset in enumerate(run.offsets):
-                size = nbytes if run.sizes is None else run.sizes[index]
-                key = (layout.directory, layout.path, offset)
-                if key not in self._copies:
-                    require(source, offset, size)
-                    for done in range(0, size, _COPY):
-                        block = np.empty(min(_COPY, size - done), np.uint8)
-                        read_into(source, offset + done, block)
-                        write_at(self._fd, block, self._end + done)
-                    self._copies[key] = (self._end, made)
-                    self._end += size
-                    self.copied += size
-                offsets.append(self._copies[key][0])
-        return Run(made, offsets, run.sizes)
 
 
 def _bracketed(items: Iterable[Iterator[Piece]]) -> Iterator[Piece]:

@@ -129,8 +129,8 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs, as far as is known."""
-        return not self.ended.is_set() and not self._reader.at_eof()
+        """Whether the process still runs; asked of the system, which knows it first."""
+        return not (self.ended.is_set() or self._reader.at_eof() or _has_ended(self.process.pid))
 
     async def facts(self) -> Facts:
         """Wait until the component is loaded.
@@ -320,6 +320,8 @@ class Pool:
 
     def _hand_out(self) -> None:
         """Give idle workers to those who wait, or tell them that there will be none."""
+        if self._line:  # one may have been killed while it was idle
+            self._idle = deque(worker for worker in self._idle if worker.alive)
         while self._line and (self._idle or self._hopeless):
             waiter = self._line.popleft()
             if waiter.done():
@@ -396,6 +398,16 @@ def _wait_for(
     process.wait()
     with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
         loop.call_soon_threadsafe(tell)
+
+
+def _has_ended(pid: int) -> bool:
+    """Tell whether a child has ended, and leave its exit code to who waits for it."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # ended, and waited for
+        return True
 
 
 def _kill_group(group: int) -> None:

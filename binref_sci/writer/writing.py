@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import datetime
 import errno
 import os
 import re
@@ -27,7 +26,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,14 +50,23 @@ from binref_sci.journal import (
     end_line,
     hold,
     read_journal,
-    run_id_of,
     take_lock,
 )
-from binref_sci.labels import Labels, attrs_to_json
+from binref_sci.labels import checked_text
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import checked_compression
 from binref_sci.storage import confine, create_buffer, sync_directory, write_at
 from binref_sci.trajectory import Trajectory
+from binref_sci.writer.checks import (
+    check_block,
+    check_fit,
+    check_same,
+    check_timed,
+    checked_labels,
+)
+from binref_sci.writer.runs import known_runs
+from binref_sci.writer.stamps import TIME_UNITS, stamp_of
+from binref_sci.writer.tail import NO_DTYPE, Files, Tail
 
 DEFAULT_MAX_FILE_SIZE = 1024**3
 """Bytes after which a writer begins another buffer."""
@@ -68,81 +76,12 @@ _WATCH_BYTES = 64 * 1024
 """How often a writer makes sure that its buffer still has a name: at each snapshot of
 64 KiB or more, otherwise every 2 ms. ``fstat`` costs as much as writing 2 KiB does."""
 
-_TIME_UNITS = "nanoseconds since 1970-01-01"
-
-_NO_DTYPE: Any = object()  # what no array's dtype is: sends every write the long way
-_NO_TYPE: type = type(None)
-
 _pwrite = os.pwrite
 _monotonic = time.monotonic
 _new = object.__new__
 _ndarray = np.ndarray
 _pack = struct.Struct("<d").pack
 _FAR = 2**63
-
-
-class _Files(NamedTuple):
-    """What stays open from the first write to the last."""
-
-    header: Header
-    journal_fd: int
-    time_fd: int
-
-
-class _Tail:
-    """The open segment, and how much of it counts.
-
-    An interrupt may strike between any two steps. So a segment is exchanged as a whole,
-    and a snapshot begins to count by one assignment: of `next` where its offset says how
-    many there are, otherwise of `done`.
-    """
-
-    __slots__ = (
-        "done",
-        "dtype",
-        "fd",
-        "first",
-        "last",
-        "layout",
-        "lines",
-        "nbytes",
-        "next",
-        "shape",
-        "start",
-        "table_fd",
-        "time_base",
-        "time_fd",
-        "time_type",
-    )
-
-    layout: Layout
-
-    def __init__(self, done: tuple[int, int, int], lines: int = 0) -> None:
-        self.done = done  # offset after the last snapshot, snapshots in all, end of the journal
-        self.lines = lines  # segments that the journal holds
-        self.fd = self.table_fd = self.time_fd = -1
-        # Which snapshots go the short way; here none.
-        self.dtype: Any = _NO_DTYPE
-        self.shape: tuple[int, ...] = ()
-        self.time_type = _NO_TYPE
-        self.last = -1  # offsets up to here have room in the buffer
-        self.time_base = 0  # place of the time of the segment's first snapshot
-        self.start = 0  # snapshots before the segment
-        self.first = 0  # offset of its first one
-        self.next = 0  # offset of the one to come
-        self.nbytes = 0  # of one, where equal sizes tell how many there are; else 0
-
-    @property
-    def count(self) -> int:
-        """Snapshots that count, in all segments."""
-        if not self.nbytes:
-            return self.done[1]
-        return self.start + (self.next - self.first) // self.nbytes
-
-    @property
-    def position(self) -> int:
-        """Offset of the next byte in the buffer."""
-        return self.next if self.nbytes else self.done[0]
 
 
 class BinrefWriter:
@@ -226,6 +165,13 @@ class BinrefWriter:
         self._closed = True  # until it is made: __del__ may come earlier
         if name is not None and (not isinstance(name, str) or not name):
             raise WriterError(f"name must be a non-empty string or None, got {name!r}")
+        if run_id is not None and (not isinstance(run_id, str) or not run_id):
+            raise WriterError(f"run_id must be a non-empty string or None, got {run_id!r}")
+        try:
+            for text, what in ((name, "name"), (run_id, "run_id")):
+                checked_text(text or "", what)
+        except ValueError as error:
+            raise WriterError(str(error)) from None
         if durability not in ("process", "power"):
             raise WriterError(f"durability must be 'process' or 'power', got {durability!r}")
         if mode not in ("w", "a"):
@@ -240,7 +186,7 @@ class BinrefWriter:
         self._compression = checked_compression(compression)
         self._sync = durability == "power"
         self._block = block_of(block, shape)
-        self._labels, self._time_attrs = _labels(dims, coords, attrs)
+        self._labels, self._time_attrs = checked_labels(dims, coords, attrs)
         call = running_call()
         if output_path is None:
             self.directory = os.fspath(running_output_path())
@@ -258,7 +204,7 @@ class BinrefWriter:
         self._reset()
         if mode == "a":
             self._reopen()
-        self._run_id = self._run_id or _runs.join(self.directory, name, self._block)
+        self._run_id = self._run_id or known_runs.join(self.directory, name, self._block)
         self._closed = False
         _living.add(self)
         self._resources.append(self)
@@ -267,9 +213,9 @@ class BinrefWriter:
         """Forget all files: what a new writer, and a forked child's, knows."""
         self._id = uuid.uuid4().hex[:12]
         self._journal_name: str | None = None
-        self._files: _Files | None = None
+        self._files: Files | None = None
         self._lines: list[SegmentLine] = []
-        self._tail = _Tail((0, 0, 0))
+        self._tail = Tail((0, 0, 0))
         self._watch_at = 0.0
 
     def write(self, array: ArrayLike, *, time: Any = None) -> BinrefArray:
@@ -332,8 +278,11 @@ class BinrefWriter:
             raise WriterError(f"the writer of {self._what} is closed")
         data = to_stored(array)
         dtype = DTYPES[data.dtype.name]
-        self._check_snapshot(data, time_)
-        stamp = None if time_ is None else self._stamp(time_)
+        self._check_snapshot(data, timed=time_ is not None)
+        known = None if self._files is None else self._files.header.time
+        stamp = None
+        if time_ is not None:
+            stamp = stamp_of(time_, self._what, None if known is None else known.dtype)
         stored = data if self._compression is None else compress(data)
         size = stored.nbytes if isinstance(stored, np.ndarray) else len(stored)
         if self._files is None:
@@ -370,78 +319,17 @@ class BinrefWriter:
     def _what(self) -> str:
         return repr(self.name) if self.name else "unnamed snapshots"
 
-    def _check_snapshot(self, data: NDArray[Any], time_: Any) -> None:
+    def _check_snapshot(self, data: NDArray[Any], *, timed: bool) -> None:
         """Refuse what does not go with the labels, the block or the snapshots before."""
-        if self._block is not None and data.shape != self._block.extent:
-            raise WriterError(
-                f"{self._what}: the block has shape {self._block.extent}, the array {data.shape}"
-            )
-        if self.name is not None and not self._tail.count:
-            self._check_labels(data.shape)
+        count = self._tail.count
+        check_block(self._what, self._block, data.shape)
+        if self.name is not None and not count:
+            check_fit(self._what, self._labels, self._block, data.shape)
         elif self.name is not None:
-            first = self._lines[self._tail.lines - 1]
-            if (data.shape, data.dtype) != (first.shape, first.dtype):
-                raise WriterError(
-                    f"snapshot has shape {data.shape} and dtype {data.dtype.name}, but "
-                    f"{self.name!r} holds snapshots of shape {first.shape} and dtype "
-                    f"{first.dtype.name}; use another writer, or one without a name"
-                )
-        if self._files is not None and (time_ is None) != (self._files.header.time is None):
-            given = "has a time, but the ones before have none"
-            missing = "has no time, but the ones before have one"
-            raise WriterError(
-                f"{self._what}: snapshot {self._tail.count} "
-                f"{missing if time_ is None else given}; give time= always or never"
-            )
-
-    def _check_labels(self, shape: tuple[int, ...]) -> None:
-        """Refuse labels that do not fit the snapshots, now and not when the run is opened."""
-        dims = self._labels.dims
-        if dims is None:
-            return
-        if len(dims) != len(shape) + 1:
-            raise WriterError(
-                f"{self._what}: dims {dims!r} name {len(dims)} axes, but a trajectory of "
-                f"snapshots of shape {shape} has {len(shape) + 1}; the one along the snapshots "
-                "comes first"
-            )
-        # Coordinates of a block may be the block's, or the whole field's.
-        whole = shape if self._block is None else self._block.shape
-        allowed = {dim: {own, all_} for dim, own, all_ in zip(dims[1:], shape, whole, strict=True)}
-        for name, (axes, values, _) in self._labels.coords.items():
-            if not axes and name in dims:
-                raise WriterError(
-                    f"{self._what}: coordinate {name!r} is the single value {values}, but "
-                    f"{name!r} is a dimension; give a value for each of its points"
-                )
-            for axis, length in zip(axes, values.shape, strict=True):
-                if length not in allowed.get(axis, {length}):
-                    raise WriterError(
-                        f"{self._what}: coordinate {name!r} has {length} values along {axis!r}, "
-                        f"but snapshots of shape {shape} have {min(allowed[axis])} there"
-                    )
-
-    def _stamp(self, value: Any) -> NDArray[Any]:
-        """Return a time as the number that is stored."""
-        found = np.asarray(_naive(value) if isinstance(value, datetime.datetime) else value)
-        if found.ndim or found.dtype.kind not in "iufM":
-            raise WriterError(f"time must be a number or a date and time, got {value!r}")
-        if found.dtype.kind == "M":
-            exact = found.astype("<M8[ns]")
-            same, kind = exact.astype(found.dtype) == found or np.isnat(found), "64-bit nanoseconds"
-            number = exact.view("<i8")
-        else:
-            number = found.astype("<f8")
-            same, kind = found.dtype.kind == "f" or int(number) == int(found), "a float64"
-        if not same:
-            raise WriterError(f"{self._what}: time {value!r} cannot be stored exactly as {kind}")
-        known = self._files.header.time if self._files is not None else None
-        if known is not None and known.dtype != number.dtype:
-            raise WriterError(
-                f"{self._what}: time {value!r} is not of the kind of the times before; "
-                "give numbers only, or dates only"
-            )
-        return number
+            check_same(self.name, self._lines[self._tail.lines - 1], data)
+        if self._files is not None:
+            before = self._files.header.time is not None
+            check_timed(self._what, count, timed=timed, before=before)
 
     def _fits(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> bool:
         """Tell whether a snapshot of `size` stored bytes goes on with the segment."""
@@ -465,7 +353,7 @@ class BinrefWriter:
                 made.append(buffer)
                 attrs = dict(self._time_attrs)
                 if stamp.dtype.kind == "i":
-                    attrs |= {"units": _TIME_UNITS, "calendar": "proleptic_gregorian"}
+                    attrs |= {"units": TIME_UNITS, "calendar": "proleptic_gregorian"}
                 time_buffer = TimeBuffer(buffer, DTYPES[stamp.dtype.name], attrs)
             header = Header(
                 run=self._run_id,
@@ -482,7 +370,7 @@ class BinrefWriter:
             line = header.to_line(self.directory, made)
             made.append(os.path.basename(self.journal_path))
             journal_fd = self._publish(line)
-            tail, files = _Tail((0, 0, len(line))), _Files(header, journal_fd, time_fd)
+            tail, files = Tail((0, 0, len(line))), Files(header, journal_fd, time_fd)
             self._tail, self._files = tail, files
         except BaseException:
             for fd in (time_fd, journal_fd):
@@ -567,11 +455,11 @@ class BinrefWriter:
         if created:
             _close_all_of(old.fd, old.table_fd)
 
-    def _tail_of(self, line: SegmentLine, fd: int, table_fd: int, journal_end: int) -> _Tail:
+    def _tail_of(self, line: SegmentLine, fd: int, table_fd: int, journal_end: int) -> Tail:
         """Return an empty segment, and what `write` needs to know of it."""
         assert self._files is not None  # comes before any segment
         times = self._files.header.time
-        tail = _Tail((line.offset, line.start, journal_end), len(self._lines))
+        tail = Tail((line.offset, line.start, journal_end), len(self._lines))
         tail.fd, tail.table_fd, tail.time_fd = fd, table_fd, self._files.time_fd
         tail.layout = Layout(
             self.directory,
@@ -692,7 +580,7 @@ class BinrefWriter:
                 return
             self._closed = True
             tail = self._tail
-            tail.dtype = _NO_DTYPE  # a write that comes now goes to where it is refused
+            tail.dtype = NO_DTYPE  # a write that comes now goes to where it is refused
             _living.discard(self)
             with contextlib.suppress(ValueError):
                 self._resources.remove(self)
@@ -760,7 +648,7 @@ class BinrefWriter:
         self._id, self._journal_name = header.id, journal.path.name
         self._labels = header.labels
         self._lines = list(journal.segments)
-        run = self._run_id or _runs.join(
+        run = self._run_id or known_runs.join(
             self.directory, self.name, self._block, going_on=header.run
         )
         total = self.total if self.total is not None else header.total
@@ -775,12 +663,12 @@ class BinrefWriter:
             self._time_attrs = dict(header.time.attrs)
             path = confine(self.directory, header.time.buffer)
             time_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._files = _Files(header, -1, time_fd)
+        self._files = Files(header, -1, time_fd)
         # The next write begins a segment of its own; until then, only the count matters.
-        self._tail = _Tail((0, journal.count, len(content)), len(self._lines))
+        self._tail = Tail((0, journal.count, len(content)), len(self._lines))
         for fd, size in self._extents():
             os.ftruncate(fd, size)
-        self._files = _Files(header, self._publish(content), time_fd)
+        self._files = Files(header, self._publish(content), time_fd)
 
     def _forget(self) -> None:
         """In a forked child: the files are the parent's; begin anew at the next write."""
@@ -815,35 +703,6 @@ class BinrefWriter:
         return f"BinrefWriter({self.name!r}, {count} snapshots, {state}, in {self.directory!r})"
 
 
-class _Runs:
-    """Which writers made outside a call belong together.
-
-    Those of one directory do, as long as their names differ: a name that comes again
-    is a rerun, and begins the next run. Blocks of one name are one variable.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, set[tuple[str | None, Any]]]] = {}
-
-    def join(
-        self, directory: str, name: str | None, block: Any, *, going_on: str | None = None
-    ) -> str:
-        """Return the run id for a writer: a new one, or one `going_on` with an older run."""
-        running = run_id_of(directory)
-        if running is not None:
-            return running
-        with self._lock:
-            run, members = self._known.get(directory, ("", set()))
-            again = going_on is None and name is not None and (name, block) in members
-            if not run or again:
-                run, members = going_on or uuid.uuid4().hex, set()
-                self._known[directory] = (run, members)
-            members.add((name, block))
-            return run
-
-
-_runs = _Runs()
 _living: weakref.WeakSet[BinrefWriter] = weakref.WeakSet()
 
 
@@ -869,39 +728,6 @@ def _close_all_of(*fds: int) -> None:
         for fd in fds:
             if fd >= 0:
                 stack.callback(os.close, fd)
-
-
-def _naive(value: datetime.datetime) -> Any:
-    """Return a date and time in UTC, as precise as it was given."""
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    # pandas has nanoseconds, which datetime has not
-    precise = getattr(value, "to_datetime64", None)
-    return np.datetime64(value) if precise is None else precise()
-
-
-def _labels(
-    dims: tuple[str, ...] | list[str] | None,
-    coords: Mapping[str, Any] | None,
-    attrs: Mapping[str, Any] | None,
-) -> tuple[Labels, dict[str, Any]]:
-    """Return the labels, and the attributes of the times apart from them."""
-    given = dict(coords or {})
-    time_attrs: dict[str, Any] = {}
-    try:
-        along = (Labels(dims).dims or ("time",))[0]
-        if isinstance(given.get(along), Mapping):
-            time_attrs = dict(given.pop(along))
-            attrs_to_json(time_attrs)  # refused now, not at the first write
-        wrong = [key for key, value in given.items() if isinstance(value, Mapping)]
-        if wrong:
-            raise WriterError(
-                f"coordinate {wrong[0]!r} has attributes but no values; only {along!r}, whose "
-                "values come with each write, may"
-            )
-        return Labels.of(dims, given, attrs or {}), time_attrs
-    except ValueError as error:
-        raise WriterError(str(error)) from error
 
 
 def _newest(directory: str, name: str | None, block: Any) -> Journal | None:
