@@ -145,7 +145,7 @@ def test_a_norm_that_contradicts_a_limit_is_refused():
         ({"vmax": -9, "center": False}, "below the smallest value of the sample, 1: give vmin"),
         ({"vmin": np.nan}, "vmin must be finite"),
         ({"levels": []}, "levels is empty"),
-        ({"levels": 0}, "levels must be at least 1, got 0"),
+        ({"levels": 0}, "levels must be a whole number, at least 1 and at most 1000, got 0"),
         ({"extend": "up"}, "extend must be"),
         ({"norm": "cubic"}, "norm must be"),
         ({"norm": "log", "vmin": -1.0}, "begins above zero, got vmin=-1"),

@@ -376,13 +376,21 @@ def test_bad_arguments_say_the_way_out(tmp_path):
         ("x.avi", {}, FormatError, r"must end in \.mp4, \.gif"),
         ("x", {}, FormatError, "must end in"),
         ("x.gif", {"fps": 100}, ValueError, "at most 50 frames per second"),
-        ("x.gif", {"fps": 0}, ValueError, "fps must be above 0"),
+        ("x.gif", {"fps": 0}, ValueError, "fps must be 0.001 to 1000"),
         ("x.mp4", {"size": (301, 200)}, ValueError, "even width"),
         ("x.mp4", {"quality": 101}, ValueError, "quality must be 0 to 100"),
         ("x.gif", {"frames": 10}, ValueError, "every tenth"),
         ("x.gif", {"frames": slice(9, None)}, FormatError, "chooses none"),
         ("x.gif", {"frames": [6]}, IndexError, "frame 6 of 'time' is not among 6"),
         ("x.png", {"index": 6}, IndexError, "frame 6"),
+        ("x.html", {"index": 6}, IndexError, "frame 6"),
+        ("x.mp4", {"fps": 1e-9}, ValueError, "fps must be 0.001 to 1000"),
+        ("x.gif", {"dpi": 0}, ValueError, "dpi must be above 0"),
+        ("x.gif", {"dpi": float("nan")}, ValueError, "dpi must be above 0"),
+        ("x.gif", {"size": 5}, ValueError, "size must be two whole numbers of pixels, got 5"),
+        ("x.gif", {"size": (100.5, 90)}, ValueError, "size must be two whole numbers"),
+        ("x.gif", {"size": (1, 2, 3)}, ValueError, "size must be two whole numbers"),
+        ("x.gif", {"size": (10**6, 10**6)}, ValueError, "at most 32768 pixels"),
     ]
     for name, options, kind, message in cases:
         with pytest.raises(kind, match=message):
@@ -390,9 +398,17 @@ def test_bad_arguments_say_the_way_out(tmp_path):
     empty, none = scene_of(array().isel(time=slice(0)))
     with pytest.raises(FormatError, match="no frames to save: 'time' has 0"):
         save(empty, none, tmp_path / "x.gif")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*no.folder'"):
         save(scene, colourings, tmp_path / "no" / "folder" / "x.gif")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_that_name_is_told_before_anything_is_drawn(tmp_path, monkeypatch):
+    scene, colourings = scene_of(array())
+    (tmp_path / "x.gif").mkdir()
+    monkeypatch.setattr("binref_sci.notebook.movie.Canvas", None)
+    with pytest.raises(IsADirectoryError, match=r"x\.gif': that is a folder"):
+        save(scene, colourings, tmp_path / "x.gif")
 
 
 def test_a_missing_ffmpeg_is_told(tmp_path, monkeypatch):

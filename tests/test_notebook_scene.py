@@ -236,7 +236,7 @@ def test_curvilinear_coordinates_need_each_other():
         Scene.of(curvilinear(), x="lon")
     broken = curvilinear()
     broken.lon.values[0, 0] = np.nan
-    with pytest.raises(ValueError, match="'lon' and 'lat': has values that are not finite"):
+    with pytest.raises(ValueError, match="'lon' and 'lat': have values that are not finite"):
         Scene.of(broken, x="lon", y="lat")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from binref_sci.engine import Follower, open_dataset
 from binref_sci.notebook.frames import CACHE_BYTES
@@ -12,6 +14,8 @@ from binref_sci.notebook.limits import Limits, Rules
 from binref_sci.notebook.live import Live, still_going
 from binref_sci.notebook.player import Player
 from binref_sci.notebook.scene import Scene
+
+_THEMES: Final = ("auto", "light", "dark")
 
 
 def animate(
@@ -122,6 +126,10 @@ def animate(
     Frozen({'y': 8, 'x': 8})
     >>> player.close()
     """
+    if theme not in _THEMES:
+        raise ValueError(f"theme={theme!r}: use one of {_THEMES}")
+    if not isinstance(cache_bytes, int | np.integer) or cache_bytes < 0:
+        raise ValueError(f"cache_bytes must be a whole number, 0 or more, got {cache_bytes!r}")
     if isinstance(obj, str | os.PathLike):
         obj = open_dataset(obj)
     if isinstance(obj, Follower):
@@ -178,6 +186,8 @@ def _following(obj: Any, *, follow: Follower | bool | None) -> Follower | None:
         return follow
     if follow is False:
         return None
+    if follow is not None and follow is not True:
+        raise TypeError(f"follow must be a Follower, True or False, got {follow!r}")
     found = still_going(obj)
     if found is None and follow is True:
         raise ValueError(

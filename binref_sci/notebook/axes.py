@@ -147,8 +147,10 @@ def _numbers(
     else:
         numbers = np.arange(len(values), dtype="f8")
         ticks = [(i, str(values[i])) for i in _spread(len(values), most=24)]
-    steps = np.diff(numbers)
-    if not np.isfinite(numbers).all() or not ((steps > 0).all() or (steps < 0).all()):
+    with np.errstate(all="ignore"):
+        steps = np.diff(numbers)
+        reach = 2 * (numbers.max(initial=0.0) - numbers.min(initial=0.0))  # to the outer edges
+    if not np.isfinite(reach) or not ((steps > 0).all() or (steps < 0).all()):
         return None, None
     return numbers, ticks
 

@@ -88,6 +88,11 @@ def choose(obj: Any, names: str | Sequence[str] | None) -> list[xr.DataArray]:
 
 
 def _playable(obj: xr.DataArray) -> xr.DataArray:
+    odd = [dim for dim in obj.dims if not isinstance(dim, str)]
+    if odd:
+        raise TypeError(
+            f"variable {obj.name!r} has the dimension {odd[0]!r}, whose name is no text: rename it"
+        )
     if obj.dtype.kind == "c":
         raise TypeError(f"variable {obj.name!r} is complex: play its .real, .imag or abs()")
     if obj.dtype.kind not in "biuf":

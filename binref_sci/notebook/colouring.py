@@ -22,6 +22,7 @@ from binref_sci.notebook.colormaps import colormap, discrete
 from binref_sci.notebook.ticks import bar_ticks
 
 ROBUST_PERCENTILE: Final = 2.0
+_MOST_LEVELS: Final = 1000  # more than anyone tells apart, and what a bar's ticks can be sought in
 _LINEAR_SHARE: Final = 1e-3  # of the largest value: where ``norm="symlog"`` begins to be linear
 
 
@@ -213,6 +214,8 @@ def colouring(
         levels = sorted(float(level) for level in levels)
         if not levels:
             raise ValueError("levels is empty: give a number of levels, or boundaries")
+        if not np.isfinite(levels).all():
+            raise ValueError(f"levels must be finite, got {levels}")
     low, high, divergent = _limits(values, vmin, vmax, center=center, levels=levels, robust=robust)
     if made is not None:
         low = made.vmin = made.vmin if made.vmin is not None else low
@@ -279,7 +282,10 @@ def _agreed(
     given = True
     for name, value in (("vmin", vmin), ("vmax", vmax)):
         if value is not None:
-            value = float(value)
+            try:
+                value = float(value)
+            except (TypeError, ValueError):
+                raise TypeError(f"{name} must be a number, got {value!r}") from None
             if not np.isfinite(value):
                 raise ValueError(f"{name} must be finite, got {value}")
         own = None if norm is None else getattr(norm, name)
@@ -302,7 +308,7 @@ def _limits(
     """Return lower and upper limit, and whether the colours diverge from the centre."""
     if values.dtype == np.float16:
         values = values.astype(np.float32)  # as a rank, float16 ends at 2048
-    middle = float(center or 0.0)
+    middle = _centre(center)
     if robust:
         ends = np.percentile(values, [ROBUST_PERCENTILE, 100 - ROBUST_PERCENTILE])
         low, high = float(ends[0]), float(ends[1])
@@ -322,6 +328,16 @@ def _limits(
     else:
         reach = max(abs(low - middle), abs(high - middle))
     return middle - reach, middle + reach, True
+
+
+def _centre(center: Any) -> float:
+    try:
+        middle = float(center or 0.0)
+    except (TypeError, ValueError):
+        raise TypeError(f"center must be a number or False, got {center!r}") from None
+    if not np.isfinite(middle):
+        raise ValueError(f"center must be finite, got {center}")
+    return middle
 
 
 def _check_order(
@@ -350,8 +366,11 @@ def _edges(levels: Any, low: float, high: float, *, linspaced: bool) -> NDArray[
     """Return the boundaries of discrete levels."""
     if isinstance(levels, list):
         return np.asarray(levels, dtype=float)
-    if levels < 1:
-        raise ValueError(f"levels must be at least 1, got {levels}")
+    if levels != int(levels) or not 1 <= levels <= _MOST_LEVELS:
+        raise ValueError(
+            f"levels must be a whole number, at least 1 and at most {_MOST_LEVELS}, got {levels}"
+        )
+    levels = int(levels)
     if linspaced:
         return np.linspace(low, high, levels)
     if levels == 1:

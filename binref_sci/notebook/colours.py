@@ -64,9 +64,13 @@ class Colours:
         ------
         ValueError
             If `vmin` is above `vmax`.
+        IndexError
+            If there is no such colour scale.
         """
         with self._lock:
             made = self._limits
+            if colour is not None and not 0 <= colour < len(made.colourings):
+                raise IndexError(f"colour scale {colour} is not among {len(made.colourings)}")
             for k, one in enumerate(made.colourings):
                 if colour in (None, k):
                     low = one.vmin if vmin is None else float(vmin)

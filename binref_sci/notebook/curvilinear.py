@@ -39,15 +39,19 @@ def nearest_cells(
     Raises
     ------
     ValueError
-        If fewer than two values lie along an axis, or a coordinate is not finite everywhere.
+        If fewer than two values lie along an axis, a coordinate is not finite everywhere, or
+        all of one are equal.
     """
     if min(x.shape) < 2:
-        raise ValueError(f"needs at least two values along each dimension, has shape {x.shape}")
+        raise ValueError(f"need at least two values along each dimension, have shape {x.shape}")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError("has values that are not finite")
+        raise ValueError("have values that are not finite: fill them, or play by dimensions")
     corners_x, corners_y = (edges_of(edges_of(c, 0), 1) for c in (x, y))
     x_edges = float(corners_x.min()), float(corners_x.max())
     y_edges = float(corners_y.min()), float(corners_y.max())
+    for edges in (x_edges, y_edges):
+        if not 0 < edges[1] - edges[0] < np.inf or not np.isfinite(1 / (edges[1] - edges[0])):
+            raise ValueError(f"span {edges[0]:g} to {edges[1]:g}, which is no area to draw")
     most = max(*x.shape, _MOST_CELLS)
     cells = min(max(_FINER * max(x.shape), _FEWEST_CELLS), most)
     columns = rows = cells

@@ -5,6 +5,7 @@ Works without widget and thread. What has been made is kept, up to a number of b
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -182,11 +183,12 @@ class Frames:
     def _encoded(self, i: int, view: View, fmt: str, fields: list[NDArray[Any]]) -> Item:
         scene = self.scene
         first = scene.panels[0].grid
+        time_now = scene.time(i)
         about: dict[str, Any] = {
             "i": i,
             "fmt": fmt,
             "label": scene.label(i),
-            "t": scene.time(i),
+            "t": time_now if math.isfinite(time_now) else None,  # JSON has no NaN
             "window": list(first.window(_box(scene, scene.panels[0], view))),
             "lod": view.lod,
             "shapes": [list(field.shape) for field in fields],

@@ -164,6 +164,8 @@ class Limits:
         return made
 
     def _changed(self, k: int, values: Values) -> Limits:
+        if not 0 <= k < len(self.values):
+            raise IndexError(f"colour scale {k} is not among {len(self.values)}")
         all_values = (*self.values[:k], values, *self.values[k + 1 :])
         kept = list(self.colourings)
         kept[k] = values.colouring()

@@ -8,6 +8,7 @@ number of frames.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,9 @@ from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
 
+_LEAST_FPS: Final = 0.001  # MP4 has no room for the ages beyond
+_MOST_DPI: Final = 2400.0
+_MOST_PIXELS: Final = 1 << 15  # of a side; matplotlib draws no more than 2^16
 SUFFIXES: Final = (".mp4", ".gif", ".webp", ".apng", ".png", ".html")
 
 _ANIMATED: Final[dict[str, type[Animated]]] = {".gif": Gif, ".apng": Apng, ".webp": WebP}
@@ -92,6 +96,8 @@ def save(
         If an argument has no meaning; names it.
     IndexError
         If there is no such frame.
+    OSError
+        If the folder is missing, or a folder has that name.
     """
     place = Path(path).expanduser().absolute()
     suffix = place.suffix.lower()
@@ -99,11 +105,20 @@ def save(
         raise FormatError(
             f"cannot save to {os.fspath(path)!r}: the name must end in {', '.join(SUFFIXES)}"
         )
+    if place.is_dir():
+        raise IsADirectoryError(f"cannot save to {os.fspath(path)!r}: that is a folder")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(
+            f"cannot save to {os.fspath(path)!r}: there is no folder {str(place.parent)!r}"
+        )
     chosen = _chosen(scene, frames, index if suffix == ".png" else None)
-    if not 0 < fps <= 1000:
-        raise ValueError(f"fps must be above 0 and at most 1000, got {fps}")
+    if suffix == ".html":
+        index = scene.checked(index)
+    if not _LEAST_FPS <= fps <= 1000:
+        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps}")
     if suffix == ".gif" and fps > GIF_FPS:
         raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
+    _check_size(size, dpi)
     if quality is not None and not 0 <= quality <= 100:
         raise ValueError(f"quality must be 0 to 100, got {quality}")
     if size is not None and suffix == ".mp4" and (size[0] % 2 or size[1] % 2):
@@ -121,6 +136,19 @@ def save(
         else:
             _animated(canvas, path_now, chosen, suffix, fps, loop, quality, update)
     return place
+
+
+def _check_size(size: Any, dpi: float) -> None:
+    if not 0 < dpi <= _MOST_DPI:
+        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi}")
+    if size is None:
+        return
+    try:
+        width, height = (operator.index(length) for length in size)
+    except (TypeError, ValueError):
+        raise ValueError(f"size must be two whole numbers of pixels, got {size!r}") from None
+    if max(width, height) > _MOST_PIXELS:
+        raise ValueError(f"size={size}: at most {_MOST_PIXELS} pixels along each side")
 
 
 def picture(canvas: Canvas, i: int) -> np.ndarray[Any, Any]:

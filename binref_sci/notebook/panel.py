@@ -251,6 +251,8 @@ def _aspect(grid: Grid, asked: float | str | None) -> float | None:
     if isinstance(asked, str) and asked != "equal":
         raise ValueError(f"aspect={asked!r}: use a number, 'equal' or 'auto'")
     if asked is not None and not isinstance(asked, str):
+        if not 0 < asked < np.inf:
+            raise ValueError(f"aspect={asked!r}: a number must be above 0, and finite")
         return float(asked)
     if asked is None and grid.x.unit != grid.y.unit:
         return None

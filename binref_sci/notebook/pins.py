@@ -22,6 +22,22 @@ class Pins:
         self._lock = threading.Lock()
         self._series: dict[Any, Series] = {}
 
+    def check(self, pin: Mapping[str, Any]) -> None:
+        """Check that a pin lies on a panel.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, OverflowError
+            If it does not, or lacks a part.
+        """
+        hash(pin["id"])
+        count = len(self._session.scene.panels)
+        if not 0 <= int(pin["panel"]) < count:
+            raise ValueError(f"panel {pin['panel']} is not among {count} panels")
+        for key in ("fx", "fy"):
+            if not 0.0 <= float(pin[key]) <= 1.0:
+                raise ValueError(f"{key}={pin[key]} is not in 0 to 1")
+
     def update(self, pinned: Iterable[Mapping[str, Any]]) -> None:
         """Read the series of pins that are new, forget those that have gone."""
         wanted = {pin["id"]: pin for pin in pinned}

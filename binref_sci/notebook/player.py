@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,6 @@ import traitlets as t
 import xarray as xr
 from matplotlib.animation import FuncAnimation
 
-from binref_sci.errors import BinrefError
 from binref_sci.notebook import movie
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.colours import Colours, coloured
@@ -86,6 +86,7 @@ class Player(anywidget.AnyWidget):
             status={"text": "", "fraction": None},
             **traits,
         )
+        self._own_layout = self.layout
         self.on_msg(_received)
         self.observe(_moved, names="positions")
         self.observe(_pinned, names="pinned")
@@ -157,6 +158,8 @@ class Player(anywidget.AnyWidget):
         ------
         ValueError
             If `vmin` is above `vmax`.
+        IndexError
+            If there is no such colour scale.
         """
         self._colours.set(vmin, vmax, colour=colour)
 
@@ -278,6 +281,7 @@ class Player(anywidget.AnyWidget):
         self.unobserve_all()
         self.on_msg(_received, remove=True)
         super().close()
+        self._own_layout.close()  # ipywidgets keeps each widget until it is closed
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the widget, and beside it a picture for where no kernel runs, and text."""
@@ -287,8 +291,8 @@ class Player(anywidget.AnyWidget):
         data, metadata = made
         try:
             image = png(self._session.scene, self._colours.now, self.index)
-        except (BinrefError, OSError, IndexError, ValueError):
-            return made  # a frame that cannot be read is told by the player itself
+        except Exception:  # whatever the storage raises: the player itself tells of it
+            return made
         return {**data, "image/png": base64.b64encode(image).decode()}, metadata
 
     def __repr__(self) -> str:
@@ -320,12 +324,28 @@ class Player(anywidget.AnyWidget):
         except IndexError as error:
             raise t.TraitError(f"index: {error}") from None
 
+    @t.validate("fps")
+    def _fps_sound(self, proposal: Any) -> float:
+        if math.isnan(proposal["value"]):
+            raise t.TraitError("fps: expected 0.1 to 1000 frames per second, got nan")
+        return float(proposal["value"])
+
     @t.validate("positions")
     def _positions_there(self, proposal: Any) -> list[int]:
         try:
             return list(self._session.scene.at(proposal["value"]).positions)
         except (IndexError, ValueError) as error:
             raise t.TraitError(f"positions: {error}") from None
+
+    @t.validate("pinned")
+    def _pins_there(self, proposal: Any) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = proposal["value"]
+        try:
+            for pin in made:
+                self._pins.check(pin)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise t.TraitError(f"pinned: {type(error).__name__} {error}") from None
+        return made
 
     # --- what comes from the browser ----------------------------------------------------------
 
@@ -380,8 +400,9 @@ class Player(anywidget.AnyWidget):
 def _received(player: Player, content: Any, buffers: Any) -> None:
     try:
         player._receive(content)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        text = f"message {content.get('type')!r}: {type(error).__name__} {error}"
+    except Exception as error:  # whatever a page sends: the player goes on
+        kind = content.get("type") if isinstance(content, dict) else content
+        text = f"message {str(kind)[:80]!r}: {type(error).__name__} {error}"
         player._session.send({"type": "error", "i": None, "text": text})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -113,6 +114,8 @@ class Scene:
         TypeError, ValueError
             Naming the argument or the dimension.
         """
+        if col_wrap is not None and (not isinstance(col_wrap, int | np.integer) or col_wrap < 1):
+            raise ValueError(f"col_wrap must be a whole number above 0, got {col_wrap!r}")
         variables = choose(obj, names)
         dims = [moving(one, dim, x=x, y=y, hue=hue, col=col) for one in variables]
         first = dims[0]
@@ -141,7 +144,7 @@ class Scene:
             ),
             name=", ".join(str(one.name) for one in variables if one.name is not None),
             title=_title(variables[0]),
-            columns=min(len(panels), col_wrap or (len(panels) if len(panels) < 5 else 4)),
+            columns=min(len(panels), int(col_wrap or (len(panels) if len(panels) < 5 else 4))),
             positions=(0,) * len(sliders),
         )
 

@@ -17,7 +17,9 @@ from binref_sci.notebook.scene import Scene
 FIRST: Final = 256
 """Frames, evenly spread, that the first look takes."""
 
-_AT_ONCE = 2048  # frames of one read: what a frame that is wanted may have to wait for
+_AT_ONCE = 2048  # frames of one read, at most
+_FEWEST = 16
+_PATIENCE = 0.03  # seconds of one read: what a frame that is wanted may have to wait for
 _BETWEEN = 0.25  # seconds from one message to the next
 
 Told = Callable[["Series"], None]
@@ -40,8 +42,11 @@ class Series:
         self.panel = panel
         self.row, self.column = row, column
         self._set(scene)
-        self._steps = np.empty(0, dtype="i8")
-        self._values = np.empty(0)
+        # One pair: another thread may ask for both while this one goes on reading.
+        self._got: tuple[NDArray[np.int64], NDArray[np.float64]] = (
+            np.empty(0, dtype="i8"),
+            np.empty(0),
+        )
 
     def _set(self, scene: Scene) -> None:
         self.scene = scene
@@ -50,17 +55,17 @@ class Series:
     @property
     def done(self) -> float:
         """Share of the frames that have been read, 0 to 1."""
-        return len(self._steps) / max(self.scene.n, 1)
+        return len(self.steps) / max(self.scene.n, 1)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """Numbers of the frames that have been read, in order."""
-        return self._steps
+        return self._got[0]
 
     @property
     def values(self) -> NDArray[np.float64]:
         """Value at each of `steps`."""
-        return self._values
+        return self._got[1]
 
     @property
     def text(self) -> str:
@@ -81,12 +86,17 @@ class Series:
         """
         said = -np.inf
         n = self.scene.n
-        for part in _parts(self._panel.reader.runs, n, self._steps):
+        runs = self._panel.reader.runs
+        pace = _Pace()
+        for part in _paced(_parts(runs, n, self.steps), pace if runs is None else None):
+            began = time.monotonic()
             steps, values = self._read(part)
-            new = ~np.isin(steps, self._steps)
-            order = np.argsort(np.concatenate([self._steps, steps[new]]), kind="stable")
-            self._values = np.concatenate([self._values, values[new]])[order]
-            self._steps = np.concatenate([self._steps, steps[new]])[order]
+            pace.took(time.monotonic() - began)
+            had, known = self._got
+            new = ~np.isin(steps, had)
+            all_steps = np.concatenate([had, steps[new]])
+            order = np.argsort(all_steps, kind="stable")
+            self._got = all_steps[order], np.concatenate([known, values[new]])[order]
             if time.monotonic() - said > _BETWEEN:
                 told(self)
                 said = time.monotonic()
@@ -109,8 +119,9 @@ class Series:
         """Return what has been read as a labelled array."""
         panel = self._panel
         data = panel.data
+        steps, values = self._got
         coords: dict[str, Any] = {}
-        index = {self.scene.dim: self._steps, **self.scene.where}
+        index = {self.scene.dim: steps, **self.scene.where}
         if self._cell is not None:
             _, down, right = panel.axes
             index[str(data.dims[right])] = self._cell[1]
@@ -123,8 +134,33 @@ class Series:
             if set(made.dims) <= {self.scene.dim}:
                 coords[str(name)] = made.variable
         return xr.DataArray(
-            self._values, dims=(self.scene.dim,), coords=coords, name=data.name, attrs=data.attrs
+            values, dims=(self.scene.dim,), coords=coords, name=data.name, attrs=data.attrs
         )
+
+
+class _Pace:
+    """How many frames are read at once: as many as the storage gives in a short time."""
+
+    def __init__(self) -> None:
+        self.frames = 4 * _FEWEST
+
+    def took(self, seconds: float) -> None:
+        """Learn how long the last read took."""
+        if seconds > _PATIENCE:
+            self.frames = max(self.frames // 4, _FEWEST)
+        elif seconds < _PATIENCE / 4:
+            self.frames = min(self.frames * 2, _AT_ONCE)
+
+
+def _paced(parts: Iterator[slice], pace: _Pace | None) -> Iterator[slice]:
+    """Yield the same frames in smaller slices; chunks that are decoded whole stay whole."""
+    for part in parts:
+        start, stop, step = part.start, part.stop, part.step or 1
+        while pace is not None and len(range(start, stop, step)) > pace.frames:
+            upto = start + pace.frames * step
+            yield slice(start, upto, step)
+            start = upto
+        yield slice(start, stop, step)
 
 
 def _parts(runs: tuple[int, ...] | None, n: int, have: NDArray[np.int64]) -> Iterator[slice]:

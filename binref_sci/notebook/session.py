@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ SMALL_BYTES: Final = 300_000
 """Frames up to this size travel together."""
 TOGETHER: Final = 4
 _MOST_CREDIT = 64
+_MOST_WANTED = 4096  # frames of one want-list: it is looked through for each that is sent
 _LINGER = 0.008  # seconds that a frame waits for others to travel with
 _PROBE = bytes(range(16))
 
@@ -56,7 +58,7 @@ class Want:
             int(made["ver"]),
             View.of(view),
             view.get("id"),
-            tuple(int(i) for i in made["idx"]),
+            tuple(int(i) for i in islice(made["idx"], _MOST_WANTED)),
             str(made.get("fmt", "u8")),
             min(int(made.get("credit", 4)), _MOST_CREDIT),
         )

@@ -77,7 +77,7 @@ class Times:
         Dates count from the first. Without a coordinate, or with one of text, it is `i`.
         """
         values = self.values
-        if values is None or (values.dtype.kind in "USO" and not self._is_date):
+        if values is None or (values.dtype.kind not in "biufMm" and not self._is_date):
             return float(i)
         value = values[i]
         if values.dtype.kind == "M":
