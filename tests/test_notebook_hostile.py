@@ -12,6 +12,8 @@ from ipywidgets.widgets.widget import _instances
 
 from binref_sci import animate
 from binref_sci.notebook.fields import Plain
+from binref_sci.notebook.scene import Scene
+from binref_sci.notebook.series import Series
 from binref_sci.notebook.session import _MOST_WANTED, Want
 from tests.playing import Backed, comms, telling, until, want  # noqa: F401  # a fixture
 
@@ -226,3 +228,15 @@ def test_closing_leaves_no_widget_behind(play):
         told(player, want(1, range(8)))
         player.close()
     assert len(_instances) == before
+
+
+def test_a_series_that_is_being_read_follows_a_run_that_grows():
+    short, longer = telling(100), telling(130)
+    series = Series(Scene.of(short), 0, 0, 0)
+    steps = series.read(lambda series: None)
+    next(steps)
+    series.grow(Scene.of(longer))
+    for _ in steps:
+        pass
+    assert series.done == 1.0
+    np.testing.assert_array_equal(series.to_dataarray(), longer[:, -1, 0])

@@ -398,6 +398,9 @@ def test_bad_arguments_say_the_way_out(tmp_path):
     empty, none = scene_of(array().isel(time=slice(0)))
     with pytest.raises(FormatError, match="no frames to save: 'time' has 0"):
         save(empty, none, tmp_path / "x.gif")
+    bare, none = scene_of(array().isel(x=slice(0)))
+    with pytest.raises(FormatError, match=r"nothing to draw: .* has the sizes .*'x': 0"):
+        save(bare, none, tmp_path / "x.gif")
     with pytest.raises(FileNotFoundError, match=r"there is no folder '.*no.folder'"):
         save(scene, colourings, tmp_path / "no" / "folder" / "x.gif")
     assert list(tmp_path.iterdir()) == []

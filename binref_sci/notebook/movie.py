@@ -91,7 +91,7 @@ def save(
     Raises
     ------
     FormatError
-        If the suffix is another one, ffmpeg is missing, or there are no frames.
+        If the suffix is another one, ffmpeg is missing, or there are no frames or no cells.
     ValueError
         If an argument has no meaning; names it.
     IndexError
@@ -118,6 +118,12 @@ def save(
         raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps}")
     if suffix == ".gif" and fps > GIF_FPS:
         raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
+    bare = [panel for panel in scene.panels if 0 in panel.shape]
+    if bare:
+        raise FormatError(
+            f"there is nothing to draw: {bare[0].data.name!r} has the sizes "
+            f"{dict(bare[0].data.sizes)}"
+        )
     _check_size(size, dpi)
     if quality is not None and not 0 <= quality <= 100:
         raise ValueError(f"quality must be 0 to 100, got {quality}")

@@ -85,22 +85,24 @@ class Series:
             Called with this series now and then, and at the end.
         """
         said = -np.inf
-        n = self.scene.n
-        runs = self._panel.reader.runs
+        n = -1
         pace = _Pace()
-        for part in _paced(_parts(runs, n, self.steps), pace if runs is None else None):
-            began = time.monotonic()
-            steps, values = self._read(part)
-            pace.took(time.monotonic() - began)
-            had, known = self._got
-            new = ~np.isin(steps, had)
-            all_steps = np.concatenate([had, steps[new]])
-            order = np.argsort(all_steps, kind="stable")
-            self._got = all_steps[order], np.concatenate([known, values[new]])[order]
-            if time.monotonic() - said > _BETWEEN:
-                told(self)
-                said = time.monotonic()
-            yield
+        while n < self.scene.n:  # it may get longer meanwhile
+            n = self.scene.n
+            runs = self._panel.reader.runs
+            for part in _paced(_parts(runs, n, self.steps), pace if runs is None else None):
+                began = time.monotonic()
+                steps, values = self._read(part)
+                pace.took(time.monotonic() - began)
+                had, known = self._got
+                new = ~np.isin(steps, had)
+                all_steps = np.concatenate([had, steps[new]])
+                order = np.argsort(all_steps, kind="stable")
+                self._got = all_steps[order], np.concatenate([known, values[new]])[order]
+                if time.monotonic() - said > _BETWEEN:
+                    told(self)
+                    said = time.monotonic()
+                yield
         told(self)
 
     @property
@@ -142,7 +144,7 @@ class _Pace:
     """How many frames are read at once: as many as the storage gives in a short time."""
 
     def __init__(self) -> None:
-        self.frames = 4 * _FEWEST
+        self.frames = 2 * _FEWEST
 
     def took(self, seconds: float) -> None:
         """Learn how long the last read took."""
@@ -156,11 +158,9 @@ def _paced(parts: Iterator[slice], pace: _Pace | None) -> Iterator[slice]:
     """Yield the same frames in smaller slices; chunks that are decoded whole stay whole."""
     for part in parts:
         start, stop, step = part.start, part.stop, part.step or 1
-        while pace is not None and len(range(start, stop, step)) > pace.frames:
-            upto = start + pace.frames * step
-            yield slice(start, upto, step)
-            start = upto
-        yield slice(start, stop, step)
+        count = 1 if pace is None else -(-len(range(start, stop, step)) // pace.frames)
+        for number in reversed(range(max(count, 1))):  # each as spread as the whole
+            yield slice(start + number * step, stop, step * max(count, 1))
 
 
 def _parts(runs: tuple[int, ...] | None, n: int, have: NDArray[np.int64]) -> Iterator[slice]:
