@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -133,15 +134,17 @@ class RunFacts:
 _TOLD = ("component", "version", "endpoint", "run_id", "started", "ended", "state", "error")
 
 
-def inspect(source: str | os.PathLike[str]) -> RunFacts:
-    """Return what lies at a path; journals, times and the response are read, no data.
+def inspect(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> RunFacts:
+    """Return what lies at a path or URL; journals, times and the response are read, no data.
 
     Raises
     ------
     BufferNotFoundError, FormatError, JournalError
         As `open_dataset`, but ragged lists are told in parts.
     """
-    place = find(source)
+    place = find(source, storage_options)
     made, attrs, state = variables(place, ragged=True)
     members = journals.newest_run(journals.heads(place), place)
     streams = [_stream(journals.read(head)) for head in members]
