@@ -23,7 +23,7 @@ from binref_sci.dtypes import checked_count, checked_dtype, checked_shape, nbyte
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutputPathError
 from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
-from binref_sci.plan import IN_STORE, ON_DISK, Segment, Stored
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
 from binref_sci.storage import (
     Root,
@@ -435,7 +435,7 @@ class BinrefArray:
     def __repr__(self) -> str:
         codec = "" if self.compression is None else f", {self.compression}"
         state = self.state
-        wrong = "" if state in (ON_DISK, IN_STORE) else f", {state}"
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {size_text(self.nbytes)}, "
             f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{codec}{wrong})"

@@ -38,8 +38,8 @@ stays in the processor's cache, what lies between costs least."""
 ON_DISK = "on disk"
 """State of what is there, as far as the sizes of its files tell."""
 
-IN_STORE = "in a store"
-"""State of what lies at a URL: it would have to be asked for over the network."""
+REMOTE = "in a store"
+"""State of what lies elsewhere: to look would take as long as to read."""
 
 _LOOKED_AT = 64  # segments at either end whose files are looked at
 _COLD_SCRATCH = 8 * MERGE_LIMIT  # where the disk is waited for, so that many threads wait
@@ -149,10 +149,10 @@ class Stored:
     def state(self) -> str:
         """``"on disk"``, or what is wrong with a buffer; of many the first and last are looked at.
 
-        The sizes of files are compared, no data is read. ``"in a store"`` is not looked at.
+        The sizes of files are compared, no data is read; of a store nothing is asked.
         """
         if isinstance(self.root, RemotePath):
-            return IN_STORE
+            return REMOTE
         ends: dict[str, int] = {}
         looked = self.segments
         if len(looked) > 2 * _LOOKED_AT:

@@ -18,7 +18,7 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
-from binref_sci.plan import IN_STORE, ON_DISK, Segment, Stored
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.storage import identity, place_of
 from binref_sci.storage.remote import RemotePath
 
@@ -359,7 +359,7 @@ class Trajectory:
         dims = f"dims={self.labels.dims}, " if self.labels.dims else ""
         codec = "" if self.compression is None else f", {self.compression}"
         state = self.state
-        wrong = "" if state in (ON_DISK, IN_STORE) else f", {state}"
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"Trajectory({name}shape={self.shape}, {dims}dtype={self.dtype.name}, "
             f"{size_text(self.nbytes)}, {self._buffers} in {os.fspath(self.directory)!r}"

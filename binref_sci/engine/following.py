@@ -13,7 +13,7 @@ import xarray as xr
 
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
-from binref_sci.engine.inspect import inspect, run_html
+from binref_sci.engine.inspect import inspect_place, run_html
 from binref_sci.engine.opening import opened
 from binref_sci.engine.prepared import Prepared, prepare_place
 from binref_sci.engine.source import Source, find
@@ -149,7 +149,7 @@ class Follower:
 
     def __repr__(self) -> str:
         looked = self._look()
-        total = self._total()
+        total = self.total
         of = "" if total is None else f" of {total}"
         shown = [
             f"{one.name} {sizes_text(one.dims, one.shape)} {one.data.dtype.name}"
@@ -162,15 +162,7 @@ class Follower:
         )
 
     def _repr_html_(self) -> str:
-        return run_html("Follower", inspect(self._source))
-
-    def _total(self) -> int | None:
-        place = find(self._source)
-        members = journals.newest_run(journals.heads(place), place)
-        return max(
-            (t for head in members if (t := journals.read(head).header.total) is not None),
-            default=None,
-        )
+        return run_html("Follower", inspect_place(self._place()))
 
     def _place(self) -> Source:
         """Return where the run lies, without what has come after it."""

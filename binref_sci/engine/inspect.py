@@ -16,7 +16,7 @@ from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.indexing import LazyData
-from binref_sci.engine.source import find
+from binref_sci.engine.source import Source, find
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made, preferred_chunks
 from binref_sci.html import Section, facts_html, size_text, sizes_text
@@ -144,7 +144,11 @@ def inspect(
     BufferNotFoundError, FormatError, JournalError
         As `open_dataset`, but ragged lists are told in parts.
     """
-    place = find(source, storage_options)
+    return inspect_place(find(source, storage_options))
+
+
+def inspect_place(place: Source) -> RunFacts:
+    """Return what lies at a place that has been found; as `inspect`."""
     made, attrs, state = variables(place, ragged=True)
     members = journals.newest_run(journals.heads(place), place)
     streams = [_stream(journals.read(head)) for head in members]
@@ -155,7 +159,7 @@ def inspect(
 
 def run_html(kind: str, facts: RunFacts) -> str:
     """Return facts about a run as HTML, under the name of the class that shows them."""
-    told = [("folder", facts.path)]
+    told = [("folder", os.fspath(facts.path))]
     told += [(key, str(facts.run[key])) for key in _TOLD if key in facts.run and key != "state"]
     for stream in facts.streams:
         of = "" if stream.total is None else f" of {stream.total}"
