@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def rows(*, part: float = 1.0) -> Iterator[Row]:
     part
         Of the bars of speed: what a shared machine is held to.
     """
+    if find_spec("playwright") is None or find_spec("jupyterlab") is None:
+        return  # without the extra there is nothing to measure with
     yield from replayed(part=part)
     with folder() as place, film(place) as opened:
         yield watched(opened)  # first: memory that others have left would hide its own
