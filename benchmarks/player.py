@@ -76,7 +76,7 @@ def replayed(sizes: tuple[int, ...] = (512, 1024), *, part: float = 1.0) -> Iter
     """Replay from the browser's cache, beside what an empty page is given."""
     with served() as address, chromium() as browser:
         for size in sizes:
-            with watched_page(browser, device_scale_factor=2) as page:
+            with watched_page(browser) as page:
                 page.add_init_script(COUNTING)
                 page.goto(f"{address}/tests/page.html")
                 page.wait_for_function("window.loaded")
