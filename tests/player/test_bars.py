@@ -2,10 +2,10 @@
 
 import pytest
 
-pytest.importorskip("jupyterlab", reason="needs the extra 'browser'")
-pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
-
 from benchmarks import player
+
+for module in ("jupyterlab", "playwright.sync_api"):
+    pytest.importorskip(module, reason="needs the extra 'browser'")
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(900)]
 

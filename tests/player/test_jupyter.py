@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("jupyterlab", reason="needs the extra 'browser'")
-pytest.importorskip("notebook", reason="needs the extra 'browser'")
-
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
+
+for module in ("jupyterlab", "notebook", "playwright.sync_api"):
+    pytest.importorskip(module, reason="needs the extra 'browser'")
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -10,6 +10,8 @@ import pytest
 from tests.player.browser import Player, watched_page
 from tests.player.serving import MODULE
 
+pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
+
 pytestmark = pytest.mark.needs("chromium")
 
 
