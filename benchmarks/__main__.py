@@ -13,6 +13,7 @@ from rich.console import Console
 
 from benchmarks import (
     client,
+    containers,
     forwarding,
     importing,
     jacobian,
@@ -31,6 +32,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "memory": memory.rows,
     "forwarding": forwarding.rows,
     "client": client.rows,
+    "containers": containers.rows,
     "opening": opening.rows,
     "reading": reading.rows,
     "saving": saving.rows,

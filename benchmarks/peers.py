@@ -51,7 +51,7 @@ def copies(run: Path, place: Path, *, together: int) -> dict[str, Opener]:
         place / "copy.nc", engine="h5netcdf", cache=False, **kwargs
     )
     made["kerchunk"] = lambda **kwargs: xr.open_dataset(
-        place / "refs.json", engine="kerchunk", cache=False, **kwargs
+        str(place / "refs.json"), engine="kerchunk", cache=False, **kwargs
     )
     return made
 

@@ -30,8 +30,12 @@ def rows() -> Iterator[Row]:
             {
                 "ndarray.tofile": lambda: array.tofile(place / "limit.bin"),
                 "binref_sci": lambda: to_binref(ds, place / "copy"),
-                "to_zarr": lambda: _quiet(ds.to_zarr(place / "copy.zarr", encoding=plain)),
-                "to_zarr default": lambda: _quiet(ds.to_zarr(place / "default.zarr")),
+                "to_zarr": lambda: _quiet(
+                    ds.to_zarr(place / "copy.zarr", encoding=plain, consolidated=False)
+                ),
+                "to_zarr default": lambda: _quiet(
+                    ds.to_zarr(place / "default.zarr", consolidated=False)
+                ),
                 "h5netcdf": lambda: ds.to_netcdf(place / "copy.nc", engine="h5netcdf"),
             },
             rounds=ROUNDS,

@@ -21,6 +21,7 @@ FULL = os.environ.get("BINREF_SCI_FULL", "") not in {"", "0"}
 
 # Node id (a pattern) -> why this test may be skipped even in a full run.
 ALLOWED_SKIPS: dict[str, str] = {
+    "tests/containers/test_docker.py::*": "Debian has docker's client with its daemon only",
     "tests/test_xarray_contract.py::*": "xarray's own tests of netCDF, cftime and iris",
 }
 

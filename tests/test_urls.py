@@ -1,22 +1,32 @@
 """Runs at URLs: a real S3 server on loopback, and fsspec's memory."""
 
+import functools
 import json
 import pickle
 import shutil
+import textwrap
+import threading
+import time
 import warnings
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import dask
 import fsspec
 import numpy as np
 import pytest
 import s3fs
+import uvicorn
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 from typer.testing import CliRunner
 
 import binref_sci as brs
-from binref_sci import BinrefWriter, follow, open_dataset, open_datatree
+from binref_sci import BinrefWriter, Tesseract, follow, open_dataset, open_datatree
 from binref_sci.cli.app import app
 from binref_sci.engine.checks import check
 from binref_sci.engine.exporting import export
@@ -330,6 +340,61 @@ def test_file_urls_are_paths(tmp_path):
     assert ds.encoding["source"] == str(tmp_path / "run")
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Lists folders, and gives all of a file whatever range is asked for."""
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def web(app):
+    """A web server on loopback; gives its URL."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_a_web_server_that_knows_byte_ranges_is_enough(tmp_path):
+    write(tmp_path)
+    (buffer,) = (path for path in tmp_path.glob("*.bin") if path.stat().st_size > 10_000)
+    field = {
+        "object_type": "array",
+        "shape": [40, 32, 24],
+        "dtype": "float64",
+        "data": {"encoding": "binref", "buffer": f"{buffer.name}:0"},
+    }
+    (tmp_path / "results.json").write_text(json.dumps({"heat": field}))
+    (journal,) = tmp_path.glob("*.jsonl")
+    with web(Starlette(routes=[Mount("/", StaticFiles(directory=tmp_path))])) as url:
+        for name in ("results.json", journal.name):  # there is no listing
+            ds = open_dataset(f"{url}/{name}", chunks=None)
+            np.testing.assert_array_equal(ds.heat[3:9, :, 4], FIELD[3:9, :, 4])
+        with pytest.raises(BufferNotFoundError, match="nothing"):
+            open_dataset(f"{url}/nothing.json")
+
+
+def test_a_web_server_without_byte_ranges_is_an_error_and_not_the_wrong_bytes(tmp_path):
+    write(tmp_path / "run")
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path)
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            ds = open_dataset(f"http://127.0.0.1:{server.server_port}/run", chunks=None)
+            with pytest.raises(TruncatedBufferError, match="does the store know byte ranges"):
+                ds.heat[3].load()
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_what_cannot_be_says_so(tmp_path):
     fs = fsspec.filesystem("memory")
     write(tmp_path)
@@ -448,3 +513,34 @@ def test_show_check_and_export_take_urls(place, tmp_path):
     fs.rm(f"{url}/{buffer}")
     report = check(url, options)
     assert any(buffer in problem for problem in report.problems)
+
+
+COMPONENT = """
+    from pydantic import BaseModel
+    from binref_sci import open_references
+    from binref_sci.runtime import Array, Float64
+
+    class InputSchema(BaseModel):
+        url: str
+
+    class OutputSchema(BaseModel):
+        all: list[Array[(None, None), Float64]]
+        one: Array[(None, None), Float64]
+
+    def apply(inputs):
+        heat = open_references(inputs.url)["heat"]
+        return OutputSchema(all=heat[:3], one=heat[7])
+"""
+
+
+def test_arrays_of_a_url_that_a_component_returns_are_copied_into_its_run(tmp_path):
+    fs = fsspec.filesystem("memory")
+    write(tmp_path / "run")
+    upload(fs, tmp_path / "run", "memory://returned")
+    (tmp_path / "tesseract_api.py").write_text(textwrap.dedent(COMPONENT))
+    sim = Tesseract.from_tesseract_api(tmp_path, output_path=tmp_path / "out", lazy=True)
+    with pytest.warns(RuntimeWarning, match="are copied into the run directory"):
+        made = sim.apply({"url": "memory://returned"})
+    fs.rm("/returned", recursive=True)
+    np.testing.assert_array_equal(made["all"], FIELD[:3])
+    np.testing.assert_array_equal(made["one"], FIELD[7])

@@ -20,7 +20,7 @@ from binref_sci.containers.layout import INPUT_PATH, OUTPUT_PATH, READY
 from binref_sci.containers.listing import schema, stop
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import Served
-from binref_sci.errors import ContainerError, EngineError, PayloadError
+from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.run import RESULTS_FILE
 
 PREFIX = "image:"
@@ -172,16 +172,25 @@ def image_of(component: str) -> str | None:
     return None if Path(component).exists() else component
 
 
-def require(engine: Engine, image: str, component: str) -> dict[str, Any]:
-    """Return the OpenAPI document of an image; say what was looked for if it is not there."""
+def found(box: Box, image: str, component: str) -> tuple[Engine, dict[str, Any]]:
+    """Return the engine and the OpenAPI document of an image.
+
+    Raises
+    ------
+    PayloadError
+        If there is no image, and none was asked for by its prefix; says what was looked for.
+    ImageNotFoundError, EngineError
+        If there is no image, or no engine, and one was asked for.
+    """
     try:
-        return schema(engine, image)
-    except LookupError as error:
-        if component.startswith(PREFIX):
+        engine = box.find_engine()
+        return engine, schema(engine, image)
+    except (EngineError, ImageNotFoundError) as error:
+        if component.startswith(PREFIX) or box.engine is not None:
             raise
         raise PayloadError(
             f"component {component!r} does not exist: no such folder or file under "
-            f"{os.fspath(Path.cwd())!r}, and {error}"
+            f"{os.fspath(Path.cwd())!r}; nor is there an image: {error}"
         ) from error
 
 

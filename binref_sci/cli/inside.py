@@ -61,7 +61,7 @@ def command(arguments: list[str]) -> list[str]:
     """
     folders: list[str] = []
     for option, path in (("--output-path", OUTPUT_PATH), ("--input-path", INPUT_PATH)):
-        if Path(path).is_mount() and not any(each.startswith(option) for each in arguments):
+        if _is_mount(path) and not any(each.startswith(option) for each in arguments):
             folders += [option, path]
     if arguments[:1] == ["serve"]:
         return [
@@ -75,6 +75,15 @@ def command(arguments: list[str]) -> list[str]:
             *arguments[1:],
         ]
     return ["run", COMPONENT, *arguments, *folders]
+
+
+def _is_mount(path: str) -> bool:
+    """Whether something is mounted there, even a folder of the same file system."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return Path(path).is_mount()
+    return any(line.split()[4] == path for line in mounts)
 
 
 def _attach(size: int, *, serving: bool) -> None:

@@ -103,8 +103,7 @@ def run_command(
     box = Box(engine, volume, env, network, memory, cpus)
     image = boxed.image_of(component)
     if image is not None:
-        found = box.find_engine()
-        openapi = boxed.require(found, image, component)
+        found, openapi = boxed.found(box, image, component)
         if show_help:
             describe(openapi, component, Console(highlight=False, emoji=False))
             return

@@ -89,8 +89,7 @@ def serve_command(
     if image is not None:
         if output_format == "json+binref" and output_path is None:
             raise FormatError(complaint(output_format))
-        found = box.find_engine()
-        boxed.require(found, image, component)
+        found, _ = boxed.found(box, image, component)
         boxed.serve_image(
             found,
             image,

@@ -96,12 +96,13 @@ class Image:
     def close(self) -> None:
         """Remove the container. Results stay valid."""
         with self._lock:
-            served, remote = self._served, self._remote
+            served, remote, scratch = self._served, self._remote, self._scratch
             self._served = self._remote = self._scratch = None
         if remote is not None:
             remote.close()
         if served is not None:
             served.container.stop()
+        del scratch  # not before: the container writes there until it has ended
 
     def log(self) -> str:
         """Return what the container has said."""

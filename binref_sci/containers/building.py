@@ -111,7 +111,7 @@ def build(
             )
         tell(f"packages: wheels for Python {python.markers['python_version']}, {python.machine}")
         found = gather(wheels, _requirements(folder, config), python)
-        recipe.write_text(files.containerfile(config, base, pip=found.pip, listed=found.listed))
+        recipe.write_text(files.containerfile(config, base, found))
         tell(f"image: {names[0]}")
         labels = _labels(config)
         if not config.build_config.skip_checks:

@@ -133,7 +133,7 @@ class Container:
         # Pipes to one another, without a reference to this: so they end with it.
         self._status = status
         self._end_life = weakref.finalize(self, _let_go, os.getpid(), life, stdin)
-        self.scratch_release: Callable[[], object] = _Release(process, scratch_life)
+        self.scratch_release: Callable[[], object] = _Release(process, self._end_life, scratch_life)
         self._has_scratch = scratch is not None
         self._stdin = stdin
         self._log = own
@@ -203,10 +203,13 @@ class Container:
 
 
 class _Release:
-    """Lets go of the scratch folder, and waits for the keeper, which has then nothing to do."""
+    """Lets go of the container and the scratch folder, and waits for their keeper to end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], life: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], end_life: Callable[[], object], life: int
+    ) -> None:
         self._process = process
+        self._end_life = end_life
         self._life: int | None = life
         self._owner = os.getpid()
 
@@ -214,6 +217,7 @@ class _Release:
         life, self._life = self._life, None
         if life is None or os.getpid() != self._owner:
             return
+        self._end_life()
         _let_go(self._owner, life)
         with suppress(subprocess.TimeoutExpired):  # it goes on without us
             self._process.wait(END_SECONDS)

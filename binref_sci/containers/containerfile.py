@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from binref_sci.containers.gathering import Gathered
 from binref_sci.containers.layout import (
     COMPONENT,
     ENTRYPOINT,
@@ -26,13 +27,15 @@ FILES: Final = "component"
 DATA: Final = "data"
 """Folders of the build context: Python packages, the component, and its further files."""
 
+_MOUNT: Final = f"--mount=type=bind,source={WHEELS},target=/{WHEELS}"
+_NOTHING: Final = Gathered("", "", "")
 _HEALTH: Final = "--interval=30s --timeout=10s --start-period=60s"
 _APT: Final = (
     "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
 )
 
 
-def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: str = "") -> str:
+def containerfile(config: ComponentConfig, base: str, packages: Gathered = _NOTHING) -> str:
     """Return the text of the Containerfile.
 
     Parameters
@@ -41,11 +44,9 @@ def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: 
         Of the component.
     base
         Name of the base image.
-    pip
-        Name of the wheel of pip among the wheels; pip runs from it and stays out of the image.
-    listed
-        Name of the list of what is installed. It has to change with what is in the wheels: the
-        builder's cache does not look into them.
+    packages
+        Names of what was gathered. Those of the lists have to change with what is in the
+        wheels: the builder's cache does not look into them.
 
     Examples
     --------
@@ -63,7 +64,7 @@ def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: 
         "",
         f"FROM {SYSTEM}",
         f"WORKDIR {COMPONENT}",
-        f"RUN --mount=type=bind,source={WHEELS},target=/{WHEELS} {_install(config, pip, listed)}",
+        *(f"RUN {_MOUNT} {each}" for each in _installing(config, packages)),
         f"COPY {FILES} {COMPONENT}",
         *(
             f"COPY {json.dumps([f'{DATA}/{number}', target])}"
@@ -82,30 +83,29 @@ def containerfile(config: ComponentConfig, base: str, *, pip: str = "", listed: 
     return "\n".join(lines) + "\n"
 
 
-def _install(config: ComponentConfig, pip: str, listed: str) -> str:
-    """Return the one command that makes the environment: one layer."""
+def _installing(config: ComponentConfig, packages: Gathered) -> list[str]:
+    """Return the commands that make the environment, one layer each: rarest changes first."""
     build = config.build_config
-    python = f"{ENVIRONMENT}/bin/python"
     venv = ["python3", "-m", "venv", "--without-pip", ENVIRONMENT]
     if build.inherit_base_image_packages:
         venv.insert(3, "--system-site-packages")
-    install = [python, f"/{WHEELS}/{pip}/pip", "install", "--no-index", "--no-deps"]
-    install += ["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore"]
-    install += ["--no-cache-dir", "-r", f"/{WHEELS}/{listed}"]
-    # By their hash, not by date: true wherever the layer is unpacked. Nobody can write there.
-    compiling = [python, "-m", "compileall", "-q", "-j", "0"]
-    compiling += ["--invalidation-mode", "unchecked-hash", f"{ENVIRONMENT}/lib"]
+    folders = f"mkdir -p {INPUT_PATH} {OUTPUT_PATH} && chmod 1777 {OUTPUT_PATH}"
     variables = [f"{name}={value}" for name, value in build.build_env.items()]
-    return " && ".join(
-        [
-            shlex.join(venv),
-            shlex.join(["env", *variables, *install] if variables else install),
-            # Some packages carry files for other Pythons: they do not compile, and need not.
-            f"({shlex.join(compiling)} || true)",
-            f"mkdir -p {INPUT_PATH} {OUTPUT_PATH}",
-            f"chmod 1777 {OUTPUT_PATH}",
-        ]
+    # pip runs from its wheel, and stays out of the image.
+    pip = [*variables, f"{ENVIRONMENT}/bin/python", f"/{WHEELS}/{packages.pip}/pip"]
+    pip += ["install", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
+    pip += ["--disable-pip-version-check", "--root-user-action=ignore", "-r"]
+    # By their hash, not by date: true wherever the layer is unpacked. Nobody can write there.
+    compiling = [f"{ENVIRONMENT}/bin/python", "-m", "compileall", "-q", "-j", "0"]
+    compiling += ["--invalidation-mode", "unchecked-hash"]
+    # Some packages carry files for other Pythons: they do not compile, and need not.
+    compiled = f"({shlex.join(compiling)} {ENVIRONMENT}/lib{{}} || true)"
+    ours = compiled.format("/*/site-packages/binref_sci")
+    others, own = (
+        shlex.join(["env", *pip, f"/{WHEELS}/{each}"]) for each in (packages.others, packages.own)
     )
+    all_others = f"{shlex.join(venv)} && {others} && {compiled.format('')}"
+    return [all_others, f"{own} && {ours} && {folders}"]
 
 
 def data_targets(config: ComponentConfig) -> Sequence[tuple[str, str]]:

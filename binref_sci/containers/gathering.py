@@ -151,12 +151,15 @@ class Gathered:
     ----------
     pip
         Name of the wheel of pip.
-    listed
-        Name of the list of all others; another one for other wheels.
+    others
+        Name of the list of what the component and this package need.
+    own
+        Name of the list of this package's own wheel, which changes more often.
     """
 
     pip: str
-    listed: str
+    others: str
+    own: str
 
 
 def gather(folder: Path, listed: Path | None, python: Interpreter) -> Gathered:
@@ -176,7 +179,7 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Gathered:
     EngineError
         If a package is not to be had.
     """
-    wheel.pack(folder)
+    own = wheel.pack(folder)
     asked = folder / "asked.txt"
     wanted = [*slim.requirements(), *_own(listed, folder, python), "pip"]
     asked.write_text("".join(f"{line}\n" for line in wanted))
@@ -194,14 +197,21 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Gathered:
         _pip(["wheel", "--wheel-dir", str(folder), *common], python, where)
     asked.unlink()
     (pip,) = folder.glob("pip-*.whl")
-    wheels = sorted(path for path in folder.glob("*.whl") if path != pip)
+    others = sorted(path for path in folder.glob("*.whl") if path not in (pip, own))
+    return Gathered(pip.name, _list(folder, others), _list(folder, [own]))
+
+
+def _list(folder: Path, wheels: Sequence[Path]) -> str:
+    """Write a requirements file; return its name, which is another one for other wheels.
+
+    It has files in it and not names: what is installed is what was gathered.
+    """
     digest = hashlib.sha256()
     for path in wheels:
         digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    # Files and not names: what is installed is what was gathered, whatever else lies there.
     made = folder / f"{digest.hexdigest()[:16]}.txt"
     made.write_text("".join(f"/{folder.name}/{path.name}\n" for path in wheels))
-    return Gathered(pip.name, made.name)
+    return made.name
 
 
 def _own(listed: Path | None, folder: Path, python: Interpreter) -> Iterator[str]:

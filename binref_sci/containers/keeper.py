@@ -159,11 +159,12 @@ def _give_back(
     except OSError:
         os.close(lock)
         return
-    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-        for name in (*folders, *files):
-            with suppress(OSError):
-                if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid == user:
-                    os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
+    with suppress(OSError):  # a scratch folder may have gone
+        for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
+            for name in (*folders, *files):
+                with suppress(OSError):
+                    if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid == user:
+                        os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
     with suppress(OSError):
         os.chown(folder, *former)
     with suppress(OSError):

@@ -48,7 +48,7 @@ class Follower:
         journal = place.results is None and len(place.journals) == 1 and place.path.endswith(SUFFIX)
         self._directory = os.fspath(place.directory)
         self._source = place.path if journal else self._directory
-        self._run = _Run.of(self._place())
+        self._run = _Run.of(place)
         self._next = start
         self._chunks = chunks
         self._poll = _POLL_STORE if place.is_remote else _POLL
@@ -167,7 +167,7 @@ class Follower:
     def _place(self) -> Source:
         """Return where the run lies, without what has come after it."""
         place = replace(find(self._source, self._options), followed=True)
-        return self._run.only(place) if hasattr(self, "_run") else place
+        return self._run.only(place)
 
     def _look(self) -> Prepared:
         looked = prepare_place(self._place())

@@ -18,7 +18,7 @@ def is_ours(source: Any) -> bool:
     """Tell whether a run directory, an output path, a result or a journal lies at a path."""
     try:
         text = os.fspath(source)
-        if not isinstance(text, str) or "://" in text:
+        if not isinstance(text, str) or not text or "://" in text:
             return False
         path = Path(text).expanduser()
         if path.is_file():

@@ -200,7 +200,7 @@ class Encoding:
         if layout.directory == self._run_path:
             return self.prefix + layout.path
         if isinstance(layout.directory, RemotePath):
-            return ""
+            return ""  # at a URL: it is copied
         real = os.fspath(Path(layout.directory, layout.path).resolve())
         for root, prefix in (
             (os.fspath(Path(self._run_path).resolve()), self.prefix),

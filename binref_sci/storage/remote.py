@@ -11,6 +11,7 @@ import fnmatch
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -124,10 +125,12 @@ class RemotePath:
 
     def _kind(self) -> str | None:
         try:
-            kind: str = self.info()["type"]
+            info = self.info()
+            # A web server has pages, and one that lists files is a folder.
+            page = str(info.get("mimetype", "")).startswith("text/html")
+            return "directory" if page and self.entries() else str(info["type"])
         except FileNotFoundError:
             return None
-        return kind
 
     def info(self) -> dict[str, Any]:
         """Return what the store says of this file or folder.
@@ -139,10 +142,10 @@ class RemotePath:
         """
         listed = self._look.folders.get(self.parent.path)
         if listed is not None:
-            try:
+            if self.name not in listed:
+                raise FileNotFoundError(os.fspath(self))
+            if listed[self.name]["size"] is not None:  # a web page does not say
                 return listed[self.name]
-            except KeyError:
-                raise FileNotFoundError(os.fspath(self)) from None
         known = self._look.infos.get(self.path)
         if known is None:
             self.fs.invalidate_cache(self.path)  # of an earlier look
@@ -246,8 +249,9 @@ class RemotePath:
         return int(info["size"]), "ukey", str(self.fs.ukey(self.path))
 
     def _existing(self) -> dict[str, Any]:
-        try:
+        with suppress(FileNotFoundError):  # a web server need not list anything
             self.parent.entries()  # all buffers of a folder with one question
+        try:
             info = self.info()
         except FileNotFoundError:
             info = {}

@@ -1,7 +1,9 @@
 """A base image, and images of components on it."""
 
 import fcntl
+import hashlib
 import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 from benchmarks.base_image import base_image
 from binref_sci.containers.building import build
 from binref_sci.containers.engine import find_engine
+from binref_sci.containers.wheel import pack
 from tests.policy import require
 
+REPOSITORY = "localhost/binref-sci-test"
 ROOT = Path(__file__).parents[2]
 PASSTHROUGH = ROOT / "examples" / "binref_passthrough"
 
@@ -30,13 +34,21 @@ def base(engine):
 
 
 @pytest.fixture(scope="session")
-def passthrough(engine, base, tmp_path_factory, testrun_uid):
-    """Name of the image of examples/binref_passthrough, built once a run and for all workers."""
-    name = f"localhost/binref-sci-test:{testrun_uid[:12]}"
-    with open(tmp_path_factory.getbasetemp().parent / "binref-sci-image.lock", "w") as lock:
+def passthrough(engine, base, tmp_path_factory):
+    """Name of the image of examples/binref_passthrough, built once for all workers.
+
+    Its tag stands for what is in it: another run of the same sources finds it there.
+    """
+    wheel = pack(tmp_path_factory.mktemp("wheel")).read_bytes()
+    files = [path.read_bytes() for path in sorted(PASSTHROUGH.glob("*.*"))]
+    name = f"{REPOSITORY}:{hashlib.sha256(b''.join([wheel, *files])).hexdigest()[:12]}"
+    with open(Path(tempfile.gettempdir(), "binref-sci-test-image.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if podman("image", "exists", name, check=False).returncode:
             build(PASSTHROUGH, engine, tag=name, base=base)
+            old = ["--filter", f"reference={REPOSITORY}", "--filter", "until=12h"]
+            for each in podman("images", "--quiet", *old).stdout.split():
+                podman("rmi", each, check=False)
     return name
 
 
@@ -51,7 +63,7 @@ def image_of(engine, passthrough, tmp_path_factory):
         (folder / "Containerfile").write_text(
             f"FROM {passthrough}\nCOPY tesseract_api.py /tesseract/\n"
         )
-        name = f"localhost/binref-sci-test:{uuid.uuid4().hex[:12]}"
+        name = f"{REPOSITORY}:{uuid.uuid4().hex[:12]}"
         command = ["build", "--format", "docker", "--file", folder / "Containerfile"]
         podman(*command, "--tag", name, folder)
         return name

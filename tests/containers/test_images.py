@@ -13,6 +13,7 @@ from binref_sci import BinrefArray, Tesseract, open_dataset
 from binref_sci.containers.slim import SOLVER_SIDE
 from tests.containers.conftest import PASSTHROUGH, ROOT, podman
 from tests.serving import COMMAND, ENVIRONMENT
+from tests.test_docs import run_page
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("podman"), pytest.mark.timeout(900)]
 
@@ -264,3 +265,8 @@ def test_a_component_that_does_not_load_in_its_image_fails_the_build(
     assert done.returncode == 2
     assert "binref-sci-no-such-base" in done.stderr
     assert Path(tmp_path, "tesseract_api.py").exists()
+
+
+def test_the_code_of_the_how_to_page_runs(passthrough, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("howto/containers.md", binref_passthrough=passthrough)

@@ -158,11 +158,9 @@ def test_a_caller_that_ends_takes_its_container_along(image, scratch, how):
 
 def test_a_keeper_that_is_killed_is_no_loss(image, scratch):
     with Tesseract.from_image(image) as component:
-        assert len(running(image)) == 1
         kill_keeper()
-        assert wait_until(lambda: not running(image))
-        with pytest.raises(ContainerError, match="ended"):
-            component.apply({"how": "none"})
+        assert len(component.apply({"how": "none"})["heat"]) == 5
+    assert not running(image)
     assert list(scratch.iterdir()) == []
 
 
@@ -343,11 +341,11 @@ def apply(inputs):
 def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
     with pytest.raises(ImageNotFoundError, match="podman has no image 'binref_sci_nowhere'"):
         Tesseract.from_image("binref_sci_nowhere").serve()
-    with pytest.raises(ContainerError, match="holds no component.*binref-sci build"):
+    with pytest.raises(ContainerError, match=r"holds no component.*binref-sci build"):
         Tesseract.from_image(base).serve()
     with pytest.raises(ValueError, match="port must be between 1 and 65535, not 70000"):
         Tesseract.from_image(passthrough, port=70000)
-    with pytest.raises(EngineError, match="no such network|unable to find network"):
+    with pytest.raises(EngineError, match=r"no such network|unable to find network"):
         Tesseract.from_image(passthrough, network="binref-sci-no-such").serve()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -363,9 +361,9 @@ def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
         with pytest.raises(ContainerError, match="the solver is broken"):
             Tesseract.from_image(broken).serve()
         started = time.monotonic()
-        with pytest.raises(ContainerError, match="(?s)within 3 seconds.*still reading tables"):
-            Tesseract.from_image(slow, startup_timeout=3).serve()
-        assert time.monotonic() - started < 30
+        with pytest.raises(ContainerError, match=r"(?s)within 15 seconds.*still reading tables"):
+            Tesseract.from_image(slow, startup_timeout=15).serve()
+        assert time.monotonic() - started < 60
     finally:
         podman("rmi", "--force", broken, slow)
 
@@ -406,8 +404,10 @@ def test_serve_ps_and_stop(image, tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
 def test_an_interrupted_run_of_an_image_removes_its_container(image, tmp_path, number, code):
     running_call = subprocess.Popen(
-        [*COMMAND, "run", image, "apply", '{"inputs": {"how": "wait"}}']
-        + ["--output-path", tmp_path / "out"],
+        [
+            *(*COMMAND, "run", image, "apply", '{"inputs": {"how": "wait"}}'),
+            *("--output-path", tmp_path / "out"),
+        ],
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         text=True,

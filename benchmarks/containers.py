@@ -1,0 +1,185 @@
+"""A component in a container beside the same one in a local process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.base_image import base_image
+from benchmarks.harness import Row, interleaved, stopwatch, under
+from binref_sci import Tesseract
+from binref_sci.containers.building import build
+from binref_sci.containers.engine import find_engine
+
+ROOT = Path(__file__).parents[1]
+PASSTHROUGH = ROOT / "examples" / "binref_passthrough"
+IMAGE = "localhost/binref-sci-bench"
+
+CALLS = 200
+CYCLES = 50
+KILLED = 10
+STEPS = 1024
+SIDE = 512  # 2 MiB a snapshot, 2 GiB in all
+MEGABYTE = 1e6
+
+
+def rows() -> Iterator[Row]:
+    """Yield the rows; the images are built first, which is not measured."""
+    engine = find_engine("podman")
+    build(PASSTHROUGH, engine, tag=f"{IMAGE}:passthrough", base=base_image())
+    build(
+        ROOT / "benchmarks" / "components" / "boxed",
+        engine,
+        tag=f"{IMAGE}:streamer",
+        base=base_image(),
+    )
+    yield _overhead()
+    yield _start()
+    yield from _streaming()
+    yield _cycles()
+
+
+def _overhead() -> Row:
+    with _local_server() as url, Tesseract.from_image(f"{IMAGE}:passthrough") as boxed:
+        local = Tesseract.from_url(url)
+        inputs = {"size": 4, "steps": 0}
+
+        def call(component: Tesseract) -> float:
+            component.apply(inputs)
+            return statistics.median(
+                stopwatch(lambda: component.apply(inputs)) for _ in range(CALLS)
+            )
+
+        best = interleaved({"local": lambda: call(local), "boxed": lambda: call(boxed)})
+    return under(
+        "`from_image(...).apply`, small inputs, over `from_url` to a local process",
+        "ms",
+        (best["boxed"] - best["local"]) * 1e3,
+        bar=3,
+        limit=best["local"] * 1e3,
+        limit_name="the whole local call",
+    )
+
+
+def _start() -> Row:
+    idle = ["podman", "run", "--rm", "--no-healthcheck", "--entrypoint"]
+    idle += ["/opt/binref-sci/bin/python", f"{IMAGE}:passthrough", "-c", "pass"]
+
+    def healthy() -> float:
+        component = Tesseract.from_image(f"{IMAGE}:passthrough")
+        try:
+            return stopwatch(component.serve)
+        finally:
+            component.teardown()
+
+    best = interleaved(
+        {
+            "idle": lambda: stopwatch(lambda: subprocess.run(idle, check=True)),
+            "healthy": healthy,
+        },
+        rounds=5,
+    )
+    return under(
+        "start to healthy, over `podman run` of an idle Python in the same image",
+        "s",
+        best["healthy"] - best["idle"],
+        bar=1.5,
+        limit=best["idle"],
+        limit_name="idle",
+    )
+
+
+def _streaming() -> Iterator[Row]:
+    inputs = {"steps": STEPS, "side": SIDE}
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BINREF_SCI_BENCH_DISK")) as folder:
+        with Tesseract.from_image(f"{IMAGE}:streamer", output_path=folder, lazy=True) as component:
+            component.apply({"steps": 1, "side": 16})
+            before = _bytes_read()
+            result = component.apply(inputs)
+            read = _bytes_read() - before
+            snapshots = result["heat"]
+            if len(snapshots) != STEPS or float(snapshots[STEPS - 1][0, 0]) != STEPS - 1:
+                raise AssertionError("the trajectory is not what was written")
+            alone = component.apply(inputs | {"stream": False})["peak"]
+            peak = result["peak"]
+            others = result["others"]
+        del snapshots, result
+        gc.collect()
+    yield under(
+        "2 GiB trajectory from a container: bytes read by the client on the way",
+        "MB",
+        read / MEGABYTE,
+        bar=1,
+    )
+    yield under(
+        "the same: memory of the container above the solver's own",
+        "MB",
+        (peak - alone + others) / MEGABYTE,
+        bar=60,
+    )
+
+
+def _cycles() -> Row:
+    before = _left()
+    component = Tesseract.from_image(f"{IMAGE}:passthrough")
+    code = (
+        "import os, signal, sys; from binref_sci import Tesseract; "
+        "Tesseract.from_image(sys.argv[1]).serve(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    for cycle in range(CYCLES):
+        if cycle % (CYCLES // KILLED) == 0:
+            command = [sys.executable, "-c", code, f"{IMAGE}:passthrough"]
+            subprocess.run(command, cwd=ROOT, check=False)
+        else:
+            component.serve()
+            component.teardown()
+    deadline = time.monotonic() + 30
+    while (left := _left() - before) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return under(
+        f"{CYCLES} cycles of start and stop, {KILLED} of them with a killed caller: what is left",
+        "things",
+        float(len(left)),
+        bar=0,
+    )
+
+
+def _left() -> set[str]:
+    """Return containers, volumes and temporary folders that are there now."""
+    temporary = Path(tempfile.gettempdir()).glob("binref-sci-*")
+    found = {f"temporary {each.name}" for each in temporary}
+    for what in (["ps", "--all"], ["volume", "ls"]):
+        command = ["podman", *what, "--format", "{{.Names}}" if what[0] == "ps" else "{{.Name}}"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found |= {f"{what[0]} {each}" for each in told.split()}
+    return found
+
+
+def _bytes_read() -> int:
+    for line in Path("/proc/self/io").read_text().splitlines():
+        name, value = line.split(": ")
+        if name == "rchar":
+            return int(value)
+    raise AssertionError("no rchar")
+
+
+@contextmanager
+def _local_server() -> Iterator[str]:
+    command = [sys.executable, "-c", "from binref_sci.cli import main; main()", "serve"]
+    with subprocess.Popen(
+        [*command, str(PASSTHROUGH), "--port", "0"], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as server:
+        try:
+            if server.stderr is None:
+                raise AssertionError
+            yield server.stderr.readline().split()[-1]
+        finally:
+            server.terminate()
