@@ -40,8 +40,8 @@ class Series:
         self.panel = panel
         self.row, self.column = row, column
         self._set(scene)
-        self._steps = np.empty(0, dtype="i8")
-        self._values = np.empty(0)
+        # Both in one: other threads look while this one reads on.
+        self._found = np.empty(0, dtype="i8"), np.empty(0)
 
     def _set(self, scene: Scene) -> None:
         self.scene = scene
@@ -50,17 +50,22 @@ class Series:
     @property
     def done(self) -> float:
         """Share of the frames that have been read, 0 to 1."""
-        return len(self._steps) / max(self.scene.n, 1)
+        return len(self.steps) / max(self.scene.n, 1)
+
+    @property
+    def found(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers of the frames that have been read, in order, and the value of each."""
+        return self._found
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """Numbers of the frames that have been read, in order."""
-        return self._steps
+        return self._found[0]
 
     @property
     def values(self) -> NDArray[np.float64]:
         """Value at each of `steps`."""
-        return self._values
+        return self._found[1]
 
     @property
     def text(self) -> str:
@@ -81,12 +86,13 @@ class Series:
         """
         said = -np.inf
         n = self.scene.n
-        for part in _parts(self._panel.reader.runs, n, self._steps):
+        for part in _parts(self._panel.reader.runs, n, self.steps):
+            before, known = self._found
             steps, values = self._read(part)
-            new = ~np.isin(steps, self._steps)
-            order = np.argsort(np.concatenate([self._steps, steps[new]]), kind="stable")
-            self._values = np.concatenate([self._values, values[new]])[order]
-            self._steps = np.concatenate([self._steps, steps[new]])[order]
+            new = ~np.isin(steps, before)
+            steps = np.concatenate([before, steps[new]])
+            order = np.argsort(steps, kind="stable")
+            self._found = steps[order], np.concatenate([known, values[new]])[order]
             if time.monotonic() - said > _BETWEEN:
                 told(self)
                 said = time.monotonic()
@@ -109,8 +115,9 @@ class Series:
         """Return what has been read as a labelled array."""
         panel = self._panel
         data = panel.data
+        steps, values = self._found
         coords: dict[str, Any] = {}
-        index = {self.scene.dim: self._steps, **self.scene.where}
+        index = {self.scene.dim: steps, **self.scene.where}
         if self._cell is not None:
             _, down, right = panel.axes
             index[str(data.dims[right])] = self._cell[1]
@@ -123,7 +130,7 @@ class Series:
             if set(made.dims) <= {self.scene.dim}:
                 coords[str(name)] = made.variable
         return xr.DataArray(
-            self._values, dims=(self.scene.dim,), coords=coords, name=data.name, attrs=data.attrs
+            values, dims=(self.scene.dim,), coords=coords, name=data.name, attrs=data.attrs
         )
 
 
