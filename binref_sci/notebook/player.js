@@ -1739,6 +1739,7 @@ class Panel {
     const codes = frame.codes?.[this.index];
     if (!table || !codes) return;
     const [rows, columns] = shape;
+    if (rows === 0 || columns === 0) return; // an axis without cells: nothing to paint
     const key = rows * 1e6 + columns;
     let image = this.images.get(key);
     if (!image) {
@@ -2599,7 +2600,7 @@ class View {
     const { index, n } = player;
     const label = player.labels.get(index);
     say(this.timeLabel, label ?? frame?.label ?? "");
-    say(this.position, `${index + 1} / ${n}`);
+    say(this.position, n > 0 ? `${index + 1} / ${n}` : "no steps yet");
     flag(this.root, "index", String(index));
     flag(this.root, "playing", player.playing ? "1" : "0");
     const most = String(Math.max(0, n - 1));

@@ -497,7 +497,20 @@ def test_an_error_is_shown_over_its_frame_and_playing_goes_on(mounted):
     assert not player.root.locator(".br-note").is_visible()
 
 
-def test_both_caches_of_frames_stay_below_the_limit(mounted):
+def test_a_picture_without_cells_and_a_run_without_steps_are_no_errors(mounted):
+    player = mounted("plain", size=[0, 10, 5])
+    player.focus().press("ArrowRight").wait()
+    assert player.index == 1
+    empty = mounted("plain", size=[8, 8, 5], traits={"n": 0}, ready=False)
+    empty.page.wait_for_function(
+        "document.querySelector('.br-position').textContent === 'no steps yet'"
+    )
+    empty.focus().press("Space", "ArrowRight", "End")
+    empty.page.evaluate("model.set('n', 3)")
+    empty.wait()
+
+
+def test_the_cache_of_frames_stays_below_its_limit(mounted):
     limit = 2_000_000
     before = (
         "import('/player.js').then(({ FrameCache }) => { const { put } = FrameCache.prototype; window.most = 0;"
