@@ -12,6 +12,11 @@ bin     := $(VENV)/bin
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
+# A full run needs the large packages of some examples too. TORCH says where pip has PyTorch for the
+# CPU from: its own index, unless it is given (.ci/run).
+TORCH  ?= torch --index-url https://download.pytorch.org/whl/cpu
+tested := $(VENV)/installed-$(if $(filter-out 0,$(BINREF_SCI_FULL)),full,dev)
+
 .PHONY: help test test-lowest lint demo docs bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -19,7 +24,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
-test: lint  ## checks and tests; BINREF_SCI_FULL=1 adds the long ones and forbids skips
+test: lint $(tested)  ## checks and tests; BINREF_SCI_FULL=1 adds the long ones and forbids skips
 	$(bin)/python -m pytest -n $(WORKERS) --maxprocesses 4
 
 lint: $(VENV)/installed-dev
@@ -29,7 +34,7 @@ lint: $(VENV)/installed-dev
 	$(bin)/lint-imports
 
 test-lowest: $(VENV)/installed-dev  ## the tests with the oldest versions that pyproject.toml admits
-	$(bin)/uv pip compile -q --resolution lowest-direct pyproject.toml --all-extras \
+	$(bin)/uv pip compile -q --resolution lowest-direct pyproject.toml --extra dev --extra remote \
 		--python $(bin)/python --no-header --no-annotate -o $(VENV)/lowest.txt
 	$(bin)/python -m venv --clear $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install -q -c $(VENV)/lowest.txt -e ".[dev,remote]"
@@ -63,6 +68,12 @@ $(VENV)/installed-dev: pyproject.toml | $(bin)/python
 	@echo "installing into $(VENV); the first time this takes some minutes"
 	$(bin)/python -m pip install -q -e ".[dev]"
 	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-full: $(VENV)/installed-dev
+	@echo "adding JAX and PyTorch for the full tests"
+	$(bin)/python -m pip install -q $(TORCH)
+	$(bin)/python -m pip install -q -e ".[dev,examples]"
+	@touch $@
 
 $(bin)/python:
 	@test -n "$(PYTHON)" || { echo "binref_sci needs Python 3.11 or newer: none found on PATH. Install one, or say PYTHON=/path/to/python." >&2; exit 1; }

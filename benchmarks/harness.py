@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 ROUNDS = 9
@@ -112,7 +112,7 @@ def under(
     bar: float,
     limit: float | None = None,
     limit_name: str = "",
-    peers: dict[str, float] | None = None,
+    peers: Mapping[str, float] | None = None,
 ) -> Row:
     """Return a row whose bar is a figure in `unit`."""
     return Row(
@@ -146,6 +146,8 @@ def interleaved(
     *,
     rounds: int = ROUNDS,
     between: Callable[[], None] = lambda: None,
+    few: Collection[str] = (),
+    few_rounds: int = 2,
 ) -> dict[str, float]:
     """Run each contestant once a round, in turn; return the best seconds of each.
 
@@ -156,10 +158,14 @@ def interleaved(
         timed from outside.
     between
         Runs after each: clears what it has left behind.
+    few, few_rounds
+        Contestants that run in the first rounds alone, being slow.
     """
     best = dict.fromkeys(contestants, float("inf"))
-    for _ in range(rounds):
+    for number in range(rounds):
         for name, work in contestants.items():
+            if number >= few_rounds and name in few:
+                continue
             gc.collect()
             started = time.perf_counter()
             seconds = work()

@@ -1,19 +1,23 @@
-"""Reading: blocks, snapshots, points and windows of 1 GiB, beside positioned reads by hand."""
+"""Reading: blocks, snapshots, points and windows of 1 GiB, beside reads by hand and peers."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import dask
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from benchmarks.harness import Row, against, interleaved, stopwatch, under
+from benchmarks.means import mean_over_time_rows, mean_rows
+from benchmarks.peers import copies, works
 from benchmarks.places import folder
 from binref_sci import BinrefWriter, open_dataset
 from binref_sci.engine import open_references
@@ -30,11 +34,22 @@ def rows() -> Iterator[Row]:
         wide, small = place / "wide", place / "small"
         write(wide, WIDE)
         write(small, SMALL)
-        yield from _whole(wide)
-        yield from _snapshots(wide)
-        yield from _points(wide, small)
-        yield from _windows(wide, small)
-        yield from _means(wide, place / "two")
+        in_wide = copies(wide, place / "wide-copies", together=1)
+        in_small = copies(small, place / "small-copies", together=64)
+        peers = {
+            run: {name: opener(chunks=None) for name, opener in openers.items()}
+            for run, openers in ((wide, in_wide), (small, in_small))
+        }
+        yield from _whole(wide, peers[wide])
+        yield from _snapshots(wide, peers[wide])
+        yield from _points(wide, small, peers)
+        yield from _windows(wide, small, peers)
+        yield from mean_rows(wide, buffer_of(wide), in_wide)
+        shutil.rmtree(small)
+        shutil.rmtree(place / "small-copies")
+        two = place / "two"
+        write(two, WIDE, 2 * GIB)
+        yield from mean_over_time_rows(two, buffer_of(two), WIDE, place / "two-copies")
 
 
 def write(run: Path, shape: tuple[int, ...], nbytes: int = GIB) -> None:
@@ -54,7 +69,7 @@ def buffer_of(run: Path) -> Path:
     return max(run.glob("*.bin"), key=lambda path: path.stat().st_size)
 
 
-def _whole(run: Path) -> Iterator[Row]:
+def _whole(run: Path, peers: Mapping[str, xr.Dataset]) -> Iterator[Row]:
     (trajectory,) = open_references(run).values()
     path = buffer_of(run)
     room = np.empty(BLOCK * 2**20 // 8)
@@ -69,8 +84,12 @@ def _whole(run: Path) -> Iterator[Row]:
         for start in range(0, len(trajectory), BLOCK):
             trajectory[start : start + BLOCK].load().sum()
 
+    def in_blocks(ds: xr.Dataset) -> None:
+        for start in range(0, ds.sizes["time"], BLOCK):
+            ds.field[start : start + BLOCK].values.sum()
+
     best = interleaved(
-        {"preadv": lambda: stopwatch(by_hand), "binref_sci": lambda: stopwatch(ours)}
+        {"preadv": by_hand, "binref_sci": ours, **works(peers, in_blocks)}, few=peers
     )
     yield against(
         "1 GiB warm, a Trajectory in blocks of 16 MiB, each summed",
@@ -95,7 +114,10 @@ def _whole(run: Path) -> Iterator[Row]:
         {
             "preadv": lambda: stopwatch(fresh),
             "binref_sci": lambda: stopwatch(lambda: ds.field.values),
-        }
+            **works(peers, lambda ds: ds.field.values),
+        },
+        rounds=5,
+        few=peers,
     )
     yield against(
         "1 GiB warm, .values of the whole (chunks=None)",
@@ -107,7 +129,7 @@ def _whole(run: Path) -> Iterator[Row]:
     )
 
 
-def _snapshots(run: Path) -> Iterator[Row]:
+def _snapshots(run: Path, peers: Mapping[str, xr.Dataset]) -> Iterator[Row]:
     path = buffer_of(run)
     ds = open_dataset(run, chunks=None, cache=False)
     times = ds.time.values
@@ -119,20 +141,28 @@ def _snapshots(run: Path) -> Iterator[Row]:
         for step in steps:
             os.preadv(fd, [np.empty(WIDE)], step * nbytes)
 
-    def isel() -> None:
+    def isel(ds: xr.Dataset = ds) -> None:
         for step in steps:
             ds.field.isel(time=step).values  # noqa: B018  # reads
 
-    def sel() -> None:
+    def sel(ds: xr.Dataset = ds) -> None:
         for step in steps:
             ds.field.sel(time=times[step]).values  # noqa: B018  # reads
+
+    # What xarray itself takes of it: an engine that does what the limit does, and nothing else.
+    bare = _bare(path, len(times), times)
 
     best = interleaved(
         {
             "limit": lambda: stopwatch(by_hand),
             "isel": lambda: stopwatch(isel),
             "sel": lambda: stopwatch(sel),
-        }
+            "isel xarray over preadv": lambda: isel(bare),
+            "sel xarray over preadv": lambda: sel(bare),
+            **{f"isel {name}": work for name, work in works(peers, isel).items()},
+            **{f"sel {name}": work for name, work in works(peers, sel).items()},
+        },
+        few=[f"{how} {name}" for how in ("isel", "sel") for name in peers],
     )
     os.close(fd)
     each = {name: seconds / len(steps) * 1e6 for name, seconds in best.items()}
@@ -144,7 +174,31 @@ def _snapshots(run: Path) -> Iterator[Row]:
             bar=each["limit"] + more,
             limit=each["limit"],
             limit_name="np.empty + preadv",
+            peers={
+                name.partition(" ")[2]: value
+                for name, value in each.items()
+                if name.startswith(f"{how} ")
+            },
         )
+
+
+class _Bare(BackendArray):
+    """Snapshots of one buffer, read as the limit reads them."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.shape = (count, *WIDE)
+        self.dtype = np.dtype("f8")
+        self._fd = os.open(path, os.O_RDONLY)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> NDArray:
+        made = np.empty(WIDE)
+        os.preadv(self._fd, [made], int(key.tuple[0]) * made.nbytes)
+        return made
+
+
+def _bare(path: Path, count: int, times: NDArray) -> xr.Dataset:
+    lazily = indexing.LazilyIndexedArray(_Bare(path, count))
+    return xr.Dataset({"field": (("time", "y", "x"), lazily)}, {"time": times})
 
 
 def _gather(path: Path, offsets: list[int], *, threads: int = 1) -> NDArray:
@@ -178,7 +232,9 @@ def forget(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _points(wide: Path, small: Path) -> Iterator[Row]:
+def _points(
+    wide: Path, small: Path, peers: Mapping[Path, Mapping[str, xr.Dataset]]
+) -> Iterator[Row]:
     for run, shape, cold in ((wide, WIDE, True), (wide, WIDE, False), (small, SMALL, False)):
         path = buffer_of(run)
         stride = int(np.prod(shape)) * 8
@@ -191,7 +247,16 @@ def _points(wide: Path, small: Path) -> Iterator[Row]:
             return values
 
         threads = 16 if cold else 1
-        prepare: Callable[[], None] = (lambda path=path: forget(path)) if cold else (lambda: None)
+        files = [path]
+        if cold:
+            files += [
+                one for one in (run.parent / f"{run.name}-copies").rglob("*") if one.is_file()
+            ]
+
+        def prepare(*, cold: bool = cold, files: list[Path] = files) -> None:
+            for file in files if cold else ():
+                forget(file)
+
         prepare()
         np.testing.assert_array_equal(ours(), _gather(path, offsets))
         prepare()
@@ -201,8 +266,11 @@ def _points(wide: Path, small: Path) -> Iterator[Row]:
                     lambda: _gather(p, o, threads=t)
                 ),
                 "binref_sci": lambda ours=ours: stopwatch(ours),
+                **works(peers[run], ours),
             },
             between=prepare,
+            rounds=5,
+            few=peers[run],
         )
         yield _beside(
             f"{len(offsets):,} points [:, y, x], stride {stride // 1024} KiB, "
@@ -221,10 +289,17 @@ def _beside(what: str, best: dict[str, float], limit_name: str, limit: str = "pr
         bar=best[limit] * 1.3e3 + 1,
         limit=best[limit] * 1e3,
         limit_name=limit_name,
+        peers={
+            name: seconds * 1e3
+            for name, seconds in best.items()
+            if name not in ("binref_sci", limit)
+        },
     )
 
 
-def _windows(wide: Path, small: Path) -> Iterator[Row]:
+def _windows(
+    wide: Path, small: Path, peers: Mapping[Path, Mapping[str, xr.Dataset]]
+) -> Iterator[Row]:
     path = buffer_of(wide)
     ds = open_dataset(wide, chunks=None, cache=False)
     nbytes, row = int(np.prod(WIDE)) * 8, WIDE[1] * 8
@@ -241,13 +316,18 @@ def _windows(wide: Path, small: Path) -> Iterator[Row]:
                 made[step] = inside
         return made
 
-    def window() -> NDArray:
+    def window(ds: xr.Dataset = ds) -> NDArray:
         values: NDArray = ds.field[:, y0:y1, x0:x1].values
         return values
 
     np.testing.assert_array_equal(window(), window_by_hand())
     best = interleaved(
-        {"preadv": lambda: stopwatch(window_by_hand), "binref_sci": lambda: stopwatch(window)}
+        {
+            "preadv": lambda: stopwatch(window_by_hand),
+            "binref_sci": lambda: stopwatch(window),
+            **works(peers[wide], window),
+        },
+        few=peers[wide],
     )
     yield _beside("window [:, 40:72, 100:164] of 1,024 snapshots of 1 MiB", best, "preadv")
 
@@ -274,71 +354,8 @@ def _windows(wide: Path, small: Path) -> Iterator[Row]:
             {
                 "preadv": lambda work=tenth_by_hand: stopwatch(work),
                 "binref_sci": lambda work=tenth: stopwatch(work),
-            }
+                **works(peers[run], tenth),
+            },
+            few=peers[run],
         )
         yield _beside(f"every tenth snapshot of {nbytes // 1024} KiB, 1 GiB", best, "preadv")
-
-
-def _means(run: Path, two: Path) -> Iterator[Row]:
-    path = buffer_of(run)
-
-    def over_memmap() -> float:
-        return float(np.memmap(path, "f8").mean())
-
-    plain, mapped = open_dataset(run), open_dataset(run, mmap=True)
-    for ds in (plain, mapped):
-        np.testing.assert_allclose(ds.field.data.mean().compute(), over_memmap())
-    with dask.config.set(scheduler="threads"):
-        best = interleaved(
-            {
-                "numpy over a memmap": lambda: stopwatch(over_memmap),
-                "read": lambda: stopwatch(lambda: plain.field.data.mean().compute()),
-                "mapped": lambda: stopwatch(lambda: mapped.field.data.mean().compute()),
-            },
-            rounds=5,
-        )
-        for how, bar, name in (("read", 3, ""), ("mapped", 1.6, ", mmap=True")):
-            chosen = {"binref_sci": best[how], "limit": best["numpy over a memmap"]}
-            yield against(
-                f"mean of 1 GiB through dask, threads{name}",
-                "ms",
-                chosen,
-                bar=bar,
-                limit="limit",
-                scale=1e3,
-            )
-        write(two, WIDE, 2 * GIB)
-        yield from _means_over_time(two)
-
-
-def _means_over_time(run: Path) -> Iterator[Row]:
-    field = np.memmap(buffer_of(run), "f8", "r", shape=(2 * GIB // 2**20, *WIDE))
-
-    def by_hand() -> NDArray:
-        total = np.zeros(WIDE)
-        for snapshot in field:
-            total += snapshot
-        return total / len(field)
-
-    opened = {False: open_dataset(run).field, True: open_dataset(run, mmap=True).field}
-    for values in opened.values():
-        np.testing.assert_allclose(values.mean("time").compute(), by_hand())
-    contestants: dict[str, Callable[[], float]] = {"numpy loop": lambda: stopwatch(by_hand)}
-    for mapped, values in opened.items():
-        for skipna in (False, None):
-            contestants[f"{mapped} {skipna}"] = lambda values=values, skipna=skipna: stopwatch(
-                lambda: values.mean("time", skipna=skipna).compute()
-            )
-    best = interleaved(contestants, rounds=3)
-    bars = {"False False": 3.3, "False None": 8, "True False": 1.6, "True None": 5.5}
-    for name, bar in bars.items():
-        mapped, skipna = name.split()
-        yield against(
-            f"mean over time of 2 GiB, threads, skipna={'default' if skipna == 'None' else skipna}"
-            + (", mmap=True" if mapped == "True" else ""),
-            "ms",
-            {"binref_sci": best[name], "numpy loop": best["numpy loop"]},
-            bar=bar,
-            limit="numpy loop",
-            scale=1e3,
-        )

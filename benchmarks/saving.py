@@ -16,7 +16,7 @@ from binref_sci import to_binref
 MIB = 1024 * 1024
 CHUNK = 16 * MIB
 COUNT = 64  # chunks: 1 GiB
-ROUNDS = 3
+ROUNDS = 5
 
 
 def rows() -> Iterator[Row]:
@@ -31,9 +31,11 @@ def rows() -> Iterator[Row]:
                 "ndarray.tofile": lambda: array.tofile(place / "limit.bin"),
                 "binref_sci": lambda: to_binref(ds, place / "copy"),
                 "to_zarr": lambda: _quiet(ds.to_zarr(place / "copy.zarr", encoding=plain)),
+                "to_zarr default": lambda: _quiet(ds.to_zarr(place / "default.zarr")),
                 "h5netcdf": lambda: ds.to_netcdf(place / "copy.nc", engine="h5netcdf"),
             },
             rounds=ROUNDS,
+            few=["to_zarr", "to_zarr default", "h5netcdf"],
             between=lambda: empty(place),
         )
         yield against(

@@ -23,9 +23,19 @@ from binref_sci.dtypes import checked_count, checked_dtype, checked_shape, nbyte
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutputPathError
 from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
-from binref_sci.plan import ON_DISK, Segment, Stored
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
-from binref_sci.storage import create_buffer, identity, is_known, status_of, truncated, write_at
+from binref_sci.storage import (
+    Root,
+    create_buffer,
+    identity,
+    is_known,
+    place_of,
+    status_of,
+    truncated,
+    write_at,
+)
+from binref_sci.storage.remote import RemotePath
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -42,7 +52,7 @@ class Layout:
     Parameters
     ----------
     directory
-        Absolute directory that `path` is relative to.
+        Absolute directory that `path` is relative to, or a folder of a store.
     path
         Buffer, with ``/`` between folders.
     shape, dtype, compression
@@ -53,7 +63,7 @@ class Layout:
         Shape of the whole field, where the arrays are one block of it.
     """
 
-    directory: str
+    directory: Root
     path: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -98,9 +108,8 @@ class BinrefArray:
         cls, ref: ArrayRef, directory: str | os.PathLike[str], *, owner: object = None
     ) -> BinrefArray:
         """Return the array that `ref` names below `directory`; no file is looked at."""
-        layout = Layout(
-            os.path.abspath(directory), ref.path, ref.shape, ref.dtype, ref.compression, owner
-        )
+        root = directory if isinstance(directory, RemotePath) else os.path.abspath(directory)
+        layout = Layout(root, ref.path, ref.shape, ref.dtype, ref.compression, owner)
         return cls.at(layout, ref.offset, ref.compressed_size)
 
     @classmethod
@@ -246,9 +255,9 @@ class BinrefArray:
         return nbytes_of(self.layout.shape, self.layout.dtype)
 
     @property
-    def directory(self) -> Path:
-        """Absolute directory that `path` is relative to."""
-        return Path(self.layout.directory)
+    def directory(self) -> Path | RemotePath:
+        """Absolute directory that `path` is relative to, or a folder of a store."""
+        return place_of(self.layout.directory)
 
     @property
     def path(self) -> str:
@@ -426,10 +435,10 @@ class BinrefArray:
     def __repr__(self) -> str:
         codec = "" if self.compression is None else f", {self.compression}"
         state = self.state
-        wrong = "" if state == ON_DISK else f", {state}"
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {size_text(self.nbytes)}, "
-            f"{self.buffer!r} in {self.layout.directory!r}{codec}{wrong})"
+            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{codec}{wrong})"
         )
 
     def _repr_html_(self) -> str:
@@ -438,7 +447,7 @@ class BinrefArray:
             ("dtype", self.dtype.name),
             ("size", size_text(self.nbytes)),
             ("buffer", self.buffer),
-            ("folder", self.layout.directory),
+            ("folder", os.fspath(self.layout.directory)),
         ]
         if self.compressed_size is not None:
             stored = f"{self.compression}, {size_text(self.compressed_size)} on disk"

@@ -16,6 +16,9 @@ Each error is also the builtin one a caller would catch::
     ├── FormatError             (ValueError)         an output format that cannot be given
     ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
     ├── ComponentError          (RuntimeError)       the component's failure: 5xx, exit code 1
+    ├── EngineError             (RuntimeError)       docker or podman is missing, or refuses
+    ├── ImageNotFoundError      (LookupError)        an image that the engine does not have
+    ├── ContainerError          (RuntimeError)       a container that does not start, or has ended
     ├── RemoteError             (RuntimeError)       a server that answered with an error
     └── RemoteConnectionError   (ConnectionError)    a server that did not answer
 """
@@ -108,6 +111,18 @@ class PayloadError(BinrefError, ValueError):
 
 class ComponentError(BinrefError, RuntimeError):
     """A component failed, or returned what its schema does not allow."""
+
+
+class EngineError(BinrefError, RuntimeError):
+    """A container engine is missing, does not answer, or refuses a command."""
+
+
+class ImageNotFoundError(BinrefError, LookupError):
+    """The container engine has no image of this name."""
+
+
+class ContainerError(BinrefError, RuntimeError):
+    """A container does not start, does not get healthy, or has ended."""
 
 
 class RemoteError(BinrefError, RuntimeError):

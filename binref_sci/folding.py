@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from binref_sci.plan import Segment, Stored
 from binref_sci.reference import ArrayRef
+from binref_sci.storage import Root
 from binref_sci.trajectory import fold_offsets
 from binref_sci.wire import is_array_json, ref_from_json
 
@@ -75,7 +76,7 @@ def is_reference(value: Any) -> bool:
 
 
 def fold_json(
-    items: list[Any], root: str, *, where: str = "", path_of: PathOf | None = None
+    items: list[Any], root: Root, *, where: str = "", path_of: PathOf | None = None
 ) -> Stored | Odd:
     """Fold references of one shape, dtype and codec; no file is looked at.
 

@@ -43,7 +43,8 @@ from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, Journa
 from binref_sci.labels import Labels, attrs_from_json, attrs_to_json
 from binref_sci.plan import Segment, Stored
 from binref_sci.reference import checked_compression
-from binref_sci.storage import create_buffer, status_of, write_at
+from binref_sci.storage import Root, create_buffer, root_of, size_of, write_at
+from binref_sci.storage.remote import RemotePath
 
 SUFFIX = ".binref.jsonl"
 VERSION = 1
@@ -226,7 +227,7 @@ class Journal:
     Parameters
     ----------
     path
-        Absolute path of the file.
+        Absolute path of the file, or its place in a store.
     header
         Its first line.
     segments
@@ -237,7 +238,7 @@ class Journal:
         Of its writer.
     """
 
-    path: Path
+    path: Path | RemotePath
     header: Header
     segments: tuple[SegmentLine, ...]
     counts: tuple[int, ...]
@@ -249,9 +250,9 @@ class Journal:
         return sum(self.counts)
 
     @property
-    def directory(self) -> str:
-        """Absolute directory of the journal and its buffers."""
-        return os.fspath(self.path.parent)
+    def directory(self) -> Root:
+        """Directory of the journal and its buffers."""
+        return root_of(self.path.parent)
 
     @property
     def filled(self) -> list[tuple[SegmentLine, int]]:
@@ -315,7 +316,7 @@ class Journal:
         return Segment(line.buffer, 0, count, 0, records[:, 0], records[:, 1])
 
 
-def read_records(directory: str, table: str, first: int, count: int) -> NDArray[np.int64]:
+def read_records(directory: Root, table: str, first: int, count: int) -> NDArray[np.int64]:
     """Return offsets and compressed sizes, shape ``(count, 2)``."""
     segment = Segment(table, first * RECORD_BYTES, count, RECORD_BYTES)
     records: NDArray[np.int64] = Stored(directory, (segment,), (2,), RECORD).read(())
@@ -332,7 +333,7 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     JournalError
         If it is not one, or its lines contradict each other.
     """
-    place = Path(os.path.abspath(path))
+    place = path if isinstance(path, RemotePath) else Path(os.path.abspath(path))
     content = _content(place)
     for attempt in itertools.count():
         # If it grows faster than it is read: what lies before the newest segment is certain.
@@ -349,14 +350,14 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
 _PATIENCE = 3
 
 
-def _content(place: Path) -> bytes:
+def _content(place: Path | RemotePath) -> bytes:
     try:
         return place.read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise BufferNotFoundError(f"there is no journal {os.fspath(place)!r}") from error
 
 
-def _read(place: Path, content: bytes, *, settled: bool = False) -> Journal:
+def _read(place: Path | RemotePath, content: bytes, *, settled: bool = False) -> Journal:
     """Read the lines of a journal; counts its last segment by the files unless `settled`.
 
     The content may be older than the files: the caller looks whether it still holds.
@@ -396,7 +397,7 @@ def _read(place: Path, content: bytes, *, settled: bool = False) -> Journal:
     return Journal(place, header, segments, counts, state)
 
 
-def _lines(place: Path, content: bytes) -> list[dict[str, Any]]:
+def _lines(place: Path | RemotePath, content: bytes) -> list[dict[str, Any]]:
     lines = content.split(b"\n")
     made = [
         _parse_line(place, number, line)
@@ -443,7 +444,12 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
 
 
 def locked(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a living writer holds the journal, or a living call its ``run.json``."""
+    """Tell whether a living writer holds the journal, or a living call its ``run.json``.
+
+    In a store nobody can tell; then it is as if there were none.
+    """
+    if isinstance(path, RemotePath):
+        return False
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return not take_lock(fd, shared=True)
@@ -468,7 +474,7 @@ def hold(path: str | os.PathLike[str]) -> int | None:
     return None
 
 
-def _parse_line(place: Path, number: int, line: bytes) -> dict[str, Any]:
+def _parse_line(place: Path | RemotePath, number: int, line: bytes) -> dict[str, Any]:
     try:
         parsed = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -480,7 +486,7 @@ def _parse_line(place: Path, number: int, line: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _header(parsed: Mapping[str, Any], place: Path) -> Header:
+def _header(parsed: Mapping[str, Any], place: Path | RemotePath) -> Header:
     version = parsed.get(MAGIC)
     if version != VERSION:
         found = "no journal header" if version is None else f"journal version {version!r}"
@@ -496,7 +502,7 @@ def _header(parsed: Mapping[str, Any], place: Path) -> Header:
         id=str(parsed.get("id", place.name.removesuffix(SUFFIX))),
         created_ns=checked_count(parsed.get("created_ns", 0), "created_ns"),
         name=name,
-        labels=_labels_from_json(parsed.get("labels", {}), os.fspath(place.parent)),
+        labels=_labels_from_json(parsed.get("labels", {}), root_of(place.parent)),
         total=None if total is None else checked_count(total, "total"),
         compression=checked_compression(parsed.get("compression")),
         time=None if times is None else _time_buffer(times),
@@ -546,12 +552,12 @@ def _path(made: Any) -> str:
     return made
 
 
-def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
+def _whole(header: Header, last: SegmentLine, counted: int, place: Path | RemotePath) -> int:
     """Return how many snapshots of an unfinished journal are complete, by its files."""
-    directory = os.fspath(place.parent)
-    size = _size(directory, last.buffer)
+    directory = root_of(place.parent)
+    size = size_of(directory, last.buffer)
     if last.table is not None:
-        made = max(_size(directory, last.table) // RECORD_BYTES - last.first_record, 0)
+        made = max(size_of(directory, last.table) // RECORD_BYTES - last.first_record, 0)
         # After a loss of power, records may have reached the disk and their frames not.
         if made and _ends(directory, last, made - 1, 1)[0] > size:
             made = int(np.searchsorted(_ends(directory, last, 0, made), size, side="right"))
@@ -561,20 +567,16 @@ def _whole(header: Header, last: SegmentLine, counted: int, place: Path) -> int:
         made = max(counted - last.start, 0)
     total = last.start + made
     if header.time is not None:
-        total = min(total, _size(directory, header.time.buffer) // header.time.dtype.itemsize)
+        total = min(total, size_of(directory, header.time.buffer) // header.time.dtype.itemsize)
     return total
 
 
-def _ends(directory: str, line: SegmentLine, first: int, count: int) -> NDArray[np.int64]:
+def _ends(directory: Root, line: SegmentLine, first: int, count: int) -> NDArray[np.int64]:
     """Return where the frames of `count` records end."""
     assert line.table is not None  # the caller looked
     records = read_records(directory, line.table, line.first_record + first, count)
     ends: NDArray[np.int64] = records.sum(axis=1)
     return ends
-
-
-def _size(directory: str, buffer: str) -> int:
-    return status_of(directory, buffer).st_size
 
 
 def _labels_to_json(labels: Labels, directory: str, made_buffers: list[str]) -> dict[str, Any]:
@@ -603,7 +605,7 @@ def _is_short(values: NDArray[Any]) -> bool:
     return values.size <= INLINE_COORDINATE or values.dtype.name not in DTYPES
 
 
-def _labels_from_json(made: Mapping[str, Any], directory: str) -> Labels:
+def _labels_from_json(made: Mapping[str, Any], directory: Root) -> Labels:
     coords = dict(made.get("coords", {}))
     long = {name: coords.pop(name) for name in [*coords] if "buffer" in coords[name]}
     labels = Labels.from_json({**made, "coords": coords})
@@ -616,7 +618,7 @@ def _labels_from_json(made: Mapping[str, Any], directory: str) -> Labels:
     return labels.replace(coords={**labels.coords, **read})
 
 
-def _read_coordinate(made: Mapping[str, Any], directory: str) -> NDArray[Any]:
+def _read_coordinate(made: Mapping[str, Any], directory: Root) -> NDArray[Any]:
     shape, dtype = checked_shape(made["shape"]), checked_dtype(made["dtype"])
     segment = Segment(_path(made["buffer"]), 0, 1, math.prod(shape) * dtype.itemsize)
     values: NDArray[Any] = Stored(directory, (segment,), shape, dtype).read_snapshot(0, ())

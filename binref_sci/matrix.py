@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
-from binref_sci.storage import OpenBuffer, open_buffer, read_into, require
+from binref_sci.storage import Buffer, open_buffer, read_into, require
 
 BLOCK_BYTES: Final = 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
@@ -43,7 +43,7 @@ class _Source(Protocol):
 class _Plain:
     readers = READERS
 
-    def __init__(self, buffer: OpenBuffer, start: int) -> None:
+    def __init__(self, buffer: Buffer, start: int) -> None:
         self._buffer = buffer
         self._start = start
 
@@ -54,7 +54,7 @@ class _Plain:
 class _Compressed:
     readers = 1
 
-    def __init__(self, buffer: OpenBuffer, start: int, size: int, nbytes: int) -> None:
+    def __init__(self, buffer: Buffer, start: int, size: int, nbytes: int) -> None:
         self._buffer = buffer
         self._next = start
         self._stop = start + size

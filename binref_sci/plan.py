@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,9 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.errors import BufferNotFoundError, CorruptBufferError, InvalidReferenceError
 from binref_sci.frames import FRAMES
 from binref_sci.ranges import read_ranges
-from binref_sci.storage import OpenBuffer, opened_buffer, read_into, require, status_of
+from binref_sci.storage import Buffer, Root, opened_buffer, read_into, require, status_of
+from binref_sci.storage.fetching import Fetching
+from binref_sci.storage.remote import RemotePath
 
 MERGE_GAP = 8 * 1024
 """Neighbouring ranges closer than this, in bytes, are read as one: on a warm page cache
@@ -35,6 +37,9 @@ stays in the processor's cache, what lies between costs least."""
 
 ON_DISK = "on disk"
 """State of what is there, as far as the sizes of its files tell."""
+
+REMOTE = "in a store"
+"""State of what lies elsewhere: to look would take as long as to read."""
 
 _LOOKED_AT = 64  # segments at either end whose files are looked at
 _COLD_SCRATCH = 8 * MERGE_LIMIT  # where the disk is waited for, so that many threads wait
@@ -98,7 +103,7 @@ class Stored:
     Parameters
     ----------
     root
-        Directory that segment paths are relative to, absolute.
+        Directory that segment paths are relative to: absolute, or of a store.
     segments
         In order along axis 0.
     inner
@@ -109,7 +114,7 @@ class Stored:
         Codec of every snapshot, or None.
     """
 
-    root: str
+    root: Root
     segments: tuple[Segment, ...]
     inner: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -144,8 +149,10 @@ class Stored:
     def state(self) -> str:
         """``"on disk"``, or what is wrong with a buffer; of many the first and last are looked at.
 
-        The sizes of files are compared, no data is read.
+        The sizes of files are compared, no data is read; of a store nothing is asked.
         """
+        if isinstance(self.root, RemotePath):
+            return REMOTE
         ends: dict[str, int] = {}
         looked = self.segments
         if len(looked) > 2 * _LOOKED_AT:
@@ -196,7 +203,20 @@ class Stored:
         TruncatedBufferError, BufferNotFoundError, CorruptBufferError
             If the bytes are not there.
         """
+        if type(key) is tuple and key and type(key[0]) is int and key[1:] == self._whole:
+            index = key[0] + len(self) if key[0] < 0 else key[0]
+            if self._whole and self.compression is None and 0 <= index < len(self):
+                made = self._room(self.inner)
+                for opened in _passes(self.root):
+                    with opened as buffers:
+                        self._read_snapshot(buffers, index, made)
+                return made
         return self._read(resolve(key, self.shape), key)
+
+    @cached_property
+    def _whole(self) -> tuple[slice, ...]:
+        """The index of all of a snapshot: what a player asks for, with nothing to plan."""
+        return (slice(None),) * len(self.inner)
 
     def read_outer(self, key: tuple[Any, ...]) -> Any:
         """Return the outer product of one integer, slice or 1-D integer array an axis.
@@ -237,13 +257,16 @@ class Stored:
 
     def _read(self, selection: Selection, key: Any) -> Any:
         made = self._room(selection.read_shape)
-        with _Buffers(self.root) as buffers:
-            if selection.points is None and self._is_snapshot(selection):
-                self._read_snapshot(buffers, selection.axes[0], made)
-            elif selection.points is None:
-                self._read_outer(buffers, selection.axes, made)
-            else:
-                self._read_points(buffers, selection, made)
+        for opened in _passes(self.root):
+            with opened as buffers:
+                if selection.points is None and self._is_snapshot(selection):
+                    at = selection.axes[0]
+                    assert isinstance(at, Grid)  # _is_snapshot has looked
+                    self._read_snapshot(buffers, at.start, made)
+                elif selection.points is None:
+                    self._read_outer(buffers, selection.axes, made)
+                else:
+                    self._read_points(buffers, selection, made)
         made = selection.finish(made)
         # As in NumPy, integers alone give a number, and an Ellipsis a 0-d array.
         keeps = (
@@ -259,10 +282,11 @@ class Stored:
             and all(type(axis) is Grid and axis.step == 1 for axis in selection.axes)
         )
 
-    def _read_snapshot(self, buffers: _Buffers, at: Grid | _Picks, out: NDArray[Any]) -> None:
-        """Read one snapshot: what a player does for each picture, with nothing to plan."""
-        assert isinstance(at, Grid)  # the caller looked
-        segment, local = self.locate(at.start)
+    def _read_snapshot(self, buffers: _Buffers, index: int, out: NDArray[Any]) -> None:
+        """Read all of one uncompressed snapshot."""
+        if not out.size:
+            return
+        segment, local = self.locate(index)
         offset, _ = segment.place(local)
         buffer = buffers.open(segment.path)
         require(buffer, offset, out.nbytes)
@@ -282,8 +306,9 @@ class Stored:
 
     def read_all(self, out: NDArray[Any]) -> None:
         """Fill a C-contiguous array of `shape` with everything."""
-        with _Buffers(self.root) as buffers:
-            self._read_grid(buffers, [Grid(0, 1, length) for length in self.shape], out)
+        for opened in _passes(self.root):
+            with opened as buffers:
+                self._read_grid(buffers, [Grid(0, 1, length) for length in self.shape], out)
 
     def _read_outer(self, buffers: _Buffers, axes: list[Grid | _Picks], out: NDArray[Any]) -> None:
         """Read the outer product of one selection an axis."""
@@ -430,12 +455,13 @@ class Stored:
         try:
             return np.empty(shape, self.dtype)
         except MemoryError:
-            with _Buffers(self.root) as buffers:
-                for segment in self.segments:
-                    self._require(buffers.open(segment.path), segment)
+            for opened in _passes(self.root):
+                with opened as buffers:
+                    for segment in self.segments:
+                        self._require(buffers.open(segment.path), segment)
             raise
 
-    def _require(self, buffer: OpenBuffer, segment: Segment) -> None:
+    def _require(self, buffer: Buffer, segment: Segment) -> None:
         nbytes = nbytes_of(self.inner, self.dtype)
         for index in {0, segment.count - 1} if segment.offsets is None else range(segment.count):
             offset, size = segment.place(index)
@@ -456,7 +482,7 @@ class _Buffers:
     def __init__(self, root: str) -> None:
         self._root = root
         self._path: str | None = None
-        self._open: OpenBuffer | None = None
+        self._open: Buffer | None = None
 
     def __enter__(self) -> _Buffers:
         return self
@@ -465,7 +491,7 @@ class _Buffers:
         if self._open is not None:
             self._open.close()
 
-    def open(self, path: str) -> OpenBuffer:
+    def open(self, path: str) -> Buffer:
         if self._open is None or path != self._path:
             # At most one is open: a thousand buffers need one descriptor.
             if self._open is not None:
@@ -475,7 +501,7 @@ class _Buffers:
             self._path = path
         return self._open
 
-    def decoded(self, buffer: OpenBuffer, offset: int, size: int | None, nbytes: int) -> bytearray:
+    def decoded(self, buffer: Buffer, offset: int, size: int | None, nbytes: int) -> bytearray:
         """Return what a frame holds, which nobody may change."""
         assert size is not None  # compressed segments carry their sizes
         key = (*buffer.identity, offset, size, nbytes)
@@ -484,9 +510,46 @@ class _Buffers:
             require(buffer, offset, size)
             encoded = np.empty(size, np.uint8)
             read_into(buffer, offset, encoded)
-            frame = decompress(encoded.data, nbytes, f"buffer {buffer.name!r} at byte {offset}")
-            FRAMES.put(key, frame)
+            frame = self._frame(encoded, nbytes, f"buffer {buffer.name!r} at byte {offset}", key)
         return frame
+
+    def _frame(
+        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable
+    ) -> bytearray:
+        frame = decompress(encoded.data, nbytes, where)
+        FRAMES.put(key, frame)
+        return frame
+
+
+class _StoreBuffers(_Buffers):
+    """The buffers of one pass over a plan at a store."""
+
+    def __init__(self, fetching: Fetching, *, planning: bool) -> None:
+        super().__init__("")
+        self._fetching = fetching
+        self._planning = planning
+
+    def __enter__(self) -> _Buffers:
+        self._fetching.planning = self._planning
+        return self
+
+    def open(self, path: str) -> Buffer:
+        return self._fetching.buffer(path)
+
+    def _frame(
+        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable
+    ) -> bytearray:
+        if self._planning:
+            return bytearray(nbytes)  # nothing has been read yet
+        return super()._frame(encoded, nbytes, where, key)
+
+
+def _passes(root: Root) -> tuple[_Buffers, ...]:
+    """Return the buffers of each pass over a plan: one on disk, at a store two."""
+    if not isinstance(root, RemotePath):
+        return (_Buffers(root),)
+    fetching = Fetching(root)
+    return _StoreBuffers(fetching, planning=True), _StoreBuffers(fetching, planning=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -788,7 +851,7 @@ def _merged(offsets: NDArray[np.int64], itemsize: int) -> Iterator[tuple[int, in
 
 
 def _read_box(
-    buffer: OpenBuffer, base: int, counts: list[int], steps: list[int], out: NDArray[Any]
+    buffer: Buffer, base: int, counts: list[int], steps: list[int], out: NDArray[Any]
 ) -> None:
     """Read a grid of elements with ascending byte steps into `out`, of shape `counts`."""
     itemsize = out.dtype.itemsize
@@ -808,7 +871,7 @@ def _read_box(
 
 
 def _read_boxes(
-    buffer: OpenBuffer,
+    buffer: Buffer,
     bases: NDArray[np.int64],
     counts: list[int],
     steps: list[int],
@@ -860,7 +923,7 @@ class _Run:
         some = 0 if wide or (self.packed and step == self.extent) else MERGE_LIMIT // max(step, 1)
         return some if 1 < some < count else 0
 
-    def read(self, buffer: OpenBuffer, bases: NDArray[np.int64], out: NDArray[Any]) -> None:
+    def read(self, buffer: Buffer, bases: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Read the grid at each of `bases`; `out` has an axis for them if there are many."""
         outer, inner = self.counts[: self.split], self.counts[self.split :]
         offsets = bases

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from binref_sci.storage import OpenBuffer, read_into
+from binref_sci.storage import Buffer, OpenBuffer, read_into
 
 MANY = 64
 """Fewer ranges than this that have to wait for the disk are read one after another."""
@@ -28,7 +28,7 @@ _UNKNOWN = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # tmpfs, for one, alw
 
 
 def read_ranges(
-    buffer: OpenBuffer, offsets: NDArray[np.int64], nbytes: int, out: NDArray[np.uint8]
+    buffer: Buffer, offsets: NDArray[np.int64], nbytes: int, out: NDArray[np.uint8]
 ) -> bool:
     """Read `nbytes` at each of `offsets`; tell whether the disk was waited for.
 
@@ -49,6 +49,9 @@ def read_ranges(
         If the file ends first.
     """
     view = memoryview(out).cast("B")
+    if not isinstance(buffer, OpenBuffer):
+        buffer.read(offsets, nbytes, view)
+        return False
     places = offsets.tolist()
     if len(places) < MANY or not _NOWAIT:
         _read_all(buffer, places, nbytes, view)

@@ -18,8 +18,9 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
-from binref_sci.plan import ON_DISK, Segment, Stored
-from binref_sci.storage import identity
+from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
+from binref_sci.storage import identity, place_of
+from binref_sci.storage.remote import RemotePath
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -154,9 +155,9 @@ class Trajectory:
         return self.stored.compression
 
     @property
-    def directory(self) -> Path:
-        """Absolute directory that buffers are relative to."""
-        return Path(self.stored.root)
+    def directory(self) -> Path | RemotePath:
+        """Absolute directory that buffers are relative to, or a folder of a store."""
+        return place_of(self.stored.root)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -306,11 +307,11 @@ class Trajectory:
     def __dask_tokenize__(self) -> Any:
         stored = self.stored
         parts: list[bytes] = []
-        files: dict[str, tuple[int, ...]] = {}
+        files: dict[str, tuple[Any, ...]] = {}
         for segment in stored.segments:
             path = segment.path
             if path not in files:
-                files[path] = tuple(identity(stored.root, path))
+                files[path] = (*identity(stored.root, path),)
             place = (path, segment.offset, segment.count, segment.stride)
             parts.append(repr(place).encode())
             if segment.offsets is not None:
@@ -358,7 +359,7 @@ class Trajectory:
         dims = f"dims={self.labels.dims}, " if self.labels.dims else ""
         codec = "" if self.compression is None else f", {self.compression}"
         state = self.state
-        wrong = "" if state == ON_DISK else f", {state}"
+        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"Trajectory({name}shape={self.shape}, {dims}dtype={self.dtype.name}, "
             f"{size_text(self.nbytes)}, {self._buffers} in {os.fspath(self.directory)!r}"

@@ -1,16 +1,18 @@
 """What a test run may leave out, and how it says so.
 
 Without ``BINREF_SCI_FULL=1`` the tests marked ``long`` are left out and a test that ``needs`` a
-program that is missing is skipped; the summary tells both. With it nothing is left out: a missing
-program and every skip that `ALLOWED_SKIPS` does not name are failures.
+program or a Python module that is missing is skipped; the summary tells both. With it nothing is left
+out: a missing program or module and every skip that `ALLOWED_SKIPS` does not name are failures.
 """
 
+import importlib.util
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -31,9 +33,21 @@ settings.load_profile("ci" if FULL else "default")
 def require(program: str) -> Path:
     """Path of an external program; without it the test is skipped, in a full run failed."""
     found = shutil.which(program)
-    if found is not None:
-        return Path(found)
-    message = f"needs {program!r}, which is not on PATH"
+    if found is None:
+        lack(f"needs {program!r}, which is not on PATH")
+    return Path(found)
+
+
+def require_module(module: str) -> None:
+    """Demand a Python module; without it the test is skipped, in a full run failed.
+
+    The module is not imported here: some start threads, which the other tests do without.
+    """
+    if importlib.util.find_spec(module) is None:
+        lack(f"needs the Python module {module!r}, which is not installed")
+
+
+def lack(message: str) -> NoReturn:
     if FULL:
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
@@ -65,6 +79,9 @@ class Policy:
         for mark in item.iter_markers("needs"):
             for program in mark.args:
                 require(program)
+        for mark in item.iter_markers("needs_module"):
+            for module in mark.args:
+                require_module(module)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item):
@@ -119,6 +136,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers", "needs(*programs): skipped where a program is missing, failed in a full run"
+    )
+    config.addinivalue_line(
+        "markers", "needs_module(*modules): skipped where one is missing, failed in a full run"
     )
     # Those that xarray's own tests carry, which tests/test_xarray_contract.py runs.
     for mark in ("asyncio", "flaky", "network", "skip_with_dask_array", "skip_if_param"):

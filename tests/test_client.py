@@ -684,7 +684,6 @@ def test_a_client_says_what_it_is(heat):
     assert repr(heat.open("in process")) == "<Tesseract component in this process: json+base64>"
     with pytest.raises(TypeError, match=r"Tesseract\.from_url"):
         Tesseract("http://x")
-    assert not hasattr(Tesseract, "from_image")
 
 
 def test_both_doors_describe_the_component_alike(echo):

@@ -2,6 +2,7 @@
 
 import math
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from binref_sci import BinrefWriter
+from binref_sci import BinrefWriter, Tesseract
 from binref_sci.call import Call, entering
 from binref_sci.errors import ComponentError, NoOutputPathError
 from binref_sci.runtime import (
@@ -36,10 +37,17 @@ class Part(BaseModel):
     w: Differentiable[Array[..., None]]
 
 
+class Deep(BaseModel):
+    part: Part
+    scale: Differentiable[Float64]
+    table: dict[str, list[Differentiable[Array[..., None]]]] = {}
+
+
 class InputSchema(BaseModel):
     plain: Differentiable[Array[..., None]]
     parts: list[Part] = []
     named: dict[str, Differentiable[Array[..., None]]] = {}
+    deep: Deep | None = None
 
 
 class OutputSchema(BaseModel):
@@ -70,7 +78,12 @@ class Model:
         return np.asarray(paths.get(inputs, path))
 
     def dtype(self):
-        return np.result_type(*(self.at(self.inputs, path).dtype for path in self.paths))
+        return np.result_type(*map(self.along, self.paths))
+
+    def along(self, path):
+        """Dtype of what is along an input: whole numbers have derivatives all the same."""
+        dtype = self.at(self.inputs, path).dtype
+        return dtype if dtype.kind in "fc" else np.dtype("float64")
 
     def apply(self, inputs):
         made = {}
@@ -108,7 +121,7 @@ class Model:
                     cotangent_vector[output], self.exact(output, path), len(self.shapes[output])
                 )
                 for output in vjp_outputs
-            ).astype(self.at(inputs, path).dtype)
+            ).astype(self.along(path))
             for path in vjp_inputs
         }
 
@@ -126,11 +139,15 @@ class Model:
 shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 # Of complex outputs by real inputs a vector-Jacobian product has no array to be in.
 dtypes = st.sampled_from([("float64", "float32"), ("complex128", "complex64")])
+KEYS = ["k", "a.b", "{}", "\\", ""]
 
 
 @st.composite
-def models(draw):
-    kinds = st.sampled_from(draw(dtypes))
+def models(draw, *, integers=False):
+    kinds = draw(dtypes)
+    if integers and kinds[0] == "float64":
+        kinds += ("int64", "uint8")
+    kinds = st.sampled_from(kinds)
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
 
     def array():
@@ -139,12 +156,21 @@ def models(draw):
         values = random.uniform(-2, 2, shape)
         if dtype.kind == "c":
             values = values + 1j * random.uniform(-2, 2, shape)
-        return np.asarray(values).astype(dtype)
+        return np.asarray(values if dtype.kind in "fc" else 100 * abs(values)).astype(dtype)
+
+    def arrays(most):
+        return [array() for _ in range(draw(st.integers(0, most)))]
+
+    def deep():
+        keys = draw(st.sets(st.sampled_from(KEYS), max_size=2))
+        return Deep(part=Part(w=array()), scale=1.5, table={key: arrays(2) for key in sorted(keys)})
 
     inputs = InputSchema(
         plain=array(),
-        parts=[Part(w=array()) for _ in range(draw(st.integers(0, 2)))],
-        named={key: array() for key in draw(st.sets(st.sampled_from(["k", "a.b", "{}"])))},
+        parts=[Part(w=each) for each in arrays(2)],
+        named={key: array() for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=3)))},
+        # the scale is real: a complex output has no vector-Jacobian product with it
+        deep=deep() if draw(kinds).startswith(("float", "int", "uint")) else None,
     )
     outputs = {"first": draw(shapes), "inner.{a.b}": draw(shapes)}
     return Model(inputs, outputs, draw(st.integers(0, 2**32)))
@@ -156,14 +182,22 @@ def folder(tmp_path_factory):
 
 
 def unit(model):
-    dtypes = [model.at(model.inputs, path).dtype for path in model.paths]
-    return max(np.finfo(dtype).eps for dtype in dtypes)
+    return max(np.finfo(model.along(path)).eps for path in model.paths)
 
 
-def agree(found, model, tolerance):
-    assert set(found) == set(model.shapes)
+def some(data, paths):
+    """A selection of paths."""
+    return set(data.draw(st.lists(st.sampled_from(sorted(paths)), min_size=1, unique=True)))
+
+
+def vector(random, shape, dtype):
+    return np.asarray(random.uniform(-1, 1, shape), dtype)
+
+
+def agree(found, model, tolerance, wrt=None, of=None):
+    assert set(found) == set(of or model.shapes)
     for output, row in found.items():
-        assert set(row) == set(model.paths)
+        assert set(row) == set(wrt or model.paths)
         for path, block in row.items():
             exact = model.exact(output, path)
             assert block.shape == exact.shape
@@ -174,15 +208,76 @@ quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, Hea
 
 
 @quick
-@given(model=models(), memory=st.integers(1, 400))
-def test_a_jacobian_from_products_is_the_jacobian(folder, model, memory):
-    ask = model.inputs, set(model.paths), set(model.shapes)
+@given(model=models(integers=True), memory=st.integers(1, 400), data=st.data())
+def test_a_jacobian_from_products_is_the_jacobian(folder, model, memory, data):
+    wrt, of = some(data, model.paths), some(data, model.shapes)
+    ask = model.inputs, wrt, of
     tolerance = 50 * unit(model)
     for eval_fn in (model.apply, model.abstract_eval):
-        agree(jacobian_from_vjp(model.vjp, eval_fn, *ask, output_path=folder), model, tolerance)
+        made = jacobian_from_vjp(model.vjp, eval_fn, *ask, output_path=folder)
+        agree(made, model, tolerance, wrt, of)
     for budget in (memory, 2**20):
         made = jacobian_from_jvp(model.jvp, *ask, memory=budget, output_path=folder)
-        agree(made, model, tolerance)
+        agree(made, model, tolerance, wrt, of)
+
+
+def component_of(model, jacobian, *, lazily):
+    """A component with the functions of a model, and the products made of its Jacobian."""
+    module = types.ModuleType("model")
+    module.InputSchema, module.OutputSchema = InputSchema, OutputSchema
+    module.apply, module.abstract_eval = model.apply, model.abstract_eval
+    module.jacobian = jacobian
+    module.jacobian_vector_product = lambda inputs, jvp_inputs, jvp_outputs, tangent_vector: (
+        jvp_from_jacobian(jacobian, inputs, jvp_inputs, jvp_outputs, tangent_vector)
+    )
+    module.vector_jacobian_product = lambda inputs, vjp_inputs, vjp_outputs, cotangent_vector: (
+        vjp_from_jacobian(jacobian, inputs, vjp_inputs, vjp_outputs, cotangent_vector)
+    )
+    return Tesseract.from_tesseract_api(module, output_format="json+binref", lazy=lazily)
+
+
+@quick
+@given(
+    model=models(integers=True), rows=st.booleans(), lazily=st.booleans(), data=st.data(),
+    seed=st.integers(0, 2**32),
+)  # fmt: skip
+def test_all_endpoints_of_a_component_agree(model, rows, lazily, data, seed):
+    random = np.random.default_rng(seed)
+    wrt, of = some(data, model.paths), some(data, model.shapes)
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        if rows:
+            return jacobian_from_vjp(
+                model.vjp, model.abstract_eval, inputs, jac_inputs, jac_outputs
+            )
+        return jacobian_from_jvp(model.jvp, inputs, jac_inputs, jac_outputs)
+
+    sim = component_of(model, jacobian, lazily=lazily)
+    tolerance = 200 * unit(model)
+    made = sim.jacobian(model.inputs, wrt, of)
+    agree(made, model, tolerance, wrt, of)
+    tangent = {
+        path: vector(random, model.at(model.inputs, path).shape, model.along(path)) for path in wrt
+    }
+    cotangent = {output: vector(random, model.shapes[output], model.dtype()) for output in of}
+    pushed = sim.jacobian_vector_product(model.inputs, wrt, of, tangent)
+    pulled = sim.vector_jacobian_product(model.inputs, wrt, of, cotangent)
+    close = {"rtol": tolerance, "atol": tolerance}
+    for output in of:
+        found = np.asarray(pushed[output])
+        assert found.shape == model.shapes[output]
+        np.testing.assert_allclose(found, model.jvp(None, wrt, of, tangent)[output], **close)
+        operators = [made.linear_operator(output, path) for path in wrt]
+        total = sum(
+            operator @ tangent[path].ravel() for operator, path in zip(operators, wrt, strict=True)
+        )
+        np.testing.assert_allclose(found.ravel(), total, **close)
+    for path in wrt:
+        found = np.asarray(pulled[path])
+        assert found.shape == model.at(model.inputs, path).shape
+        np.testing.assert_allclose(
+            found, model.vjp(model.inputs, wrt, of, cotangent)[path], **close
+        )
 
 
 @quick

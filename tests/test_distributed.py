@@ -2,7 +2,9 @@
 
 import importlib.util
 import os
+import pickle
 import sys
+import textwrap
 from pathlib import Path
 
 import dask.array as da
@@ -10,8 +12,10 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.sparse.linalg import svds
 
 import binref_sci as brs
+from binref_sci import Tesseract
 from binref_sci.journal import read_journal
 
 
@@ -140,3 +144,56 @@ def test_a_solver_on_workers_streams_its_blocks_into_one_trajectory(client, tmp_
     wanted = cooled(example.initial(17), 4, example.NUMBER)
     np.testing.assert_allclose(field.compute(scheduler="sync"), wanted)
     np.testing.assert_array_equal(field.time, 0.5 * np.arange(5))
+
+
+SOLVER = """
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    FALLING = 0.7 ** np.arange(25)  # of the columns, which keeps singular values apart
+
+    class InputSchema(BaseModel):
+        x: Differentiable[Array[(None, None), Float64]]
+
+    class OutputSchema(BaseModel):
+        y: Differentiable[Array[(None, None), Float64]]
+
+    def apply(inputs):
+        return OutputSchema(y=np.cumsum(inputs.x * FALLING, 0) + inputs.x**2)
+
+    def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+        along = tangent_vector["x"]
+        return {"y": np.cumsum(along * FALLING, 0) + 2 * inputs.x * along}
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        return jacobian_from_jvp(jacobian_vector_product, inputs, jac_inputs, jac_outputs)
+"""
+
+
+@pytest.mark.long
+def test_workers_find_the_singular_values_of_a_jacobian(client, tmp_path):
+    folder = tmp_path / "solver"
+    folder.mkdir()
+    (folder / "tesseract_api.py").write_text(textwrap.dedent(SOLVER))
+    sim = Tesseract.from_tesseract_api(folder, output_path=tmp_path / "output")
+    x = np.random.default_rng(0).normal(size=(40, 25))
+    jacobian = sim.jacobian({"x": x}, ["x"], ["y"], lazy=True)
+    wanted = np.linalg.svd(jacobian["y"]["x"].load().reshape(1000, 1000), compute_uv=False)
+
+    matrix = jacobian.to_dask("y", "x", chunks=(125, 1000))  # eight chunks for two workers
+    assert len(pickle.dumps(matrix)) < 50_000  # names and byte ranges: no chunk of 1 MB travels
+    readers = matrix.map_blocks(
+        lambda block: np.full((1, 1), os.getpid() + 0 * block.size), dtype=int, chunks=((1,) * 8, 1)
+    )
+    pids = set(client.compute(readers, sync=True).ravel().tolist())
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    u, s, v = da.linalg.svd_compressed(matrix, k=10, n_power_iter=6, seed=0)
+    u, s, v = client.compute([u, s, v], sync=True)
+    np.testing.assert_allclose(s[:6], wanted[:6], rtol=1e-4)  # the projection blurs the last
+    np.testing.assert_allclose(matrix @ v.T, u * s, atol=0.05 * s[0])
+    # and each worker can multiply by the whole matrix: the operator travels as a reference
+    operator = jacobian.linear_operator("y", "x")
+    found = client.submit(svds, operator, k=3, return_singular_vectors=False).result()
+    np.testing.assert_allclose(np.sort(found)[::-1], wanted[:3])

@@ -137,3 +137,23 @@ def test_what_cannot_be_exported_says_why(run, tmp_path):
     export(run, tmp_path / "x.json", overwrite=True)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"run", "packed", "complex", "x.json"}
+
+
+@pytest.mark.parametrize("kind", ["zarr", "nc"])
+def test_a_tree_is_exported_with_its_groups(tmp_path, kind):
+    tree = xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset({"t": ("time", [0.0, 1.0])}),
+            "/flow": xr.Dataset({"u": (("time", "x"), np.eye(2, 5))}),
+            "/flow/deep": xr.Dataset({"n": ("x", np.arange(5))}, attrs={"title": "deep"}),
+        }
+    )
+    brs.to_binref(tree.chunk(time=1), tmp_path / "tree")
+    target = tmp_path / f"copy.{kind}"
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "tree"), "-o", str(target)])
+    assert done.exit_code == 0, done.output
+    options = (
+        {"engine": "zarr", "consolidated": False} if kind == "zarr" else {"engine": "h5netcdf"}
+    )
+    with xr.open_datatree(target, **options) as found:
+        xr.testing.assert_identical(found.load(), tree)

@@ -1,11 +1,15 @@
 """Following a run while it is written: a writer in another process, alive, done or killed."""
 
+import json
+import textwrap
 import time
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from binref_sci import BinrefWriter, follow, open_dataset
+from binref_sci.cli.app import app
 from binref_sci.errors import BufferNotFoundError, RunEndedError
 from tests.kit import open_descriptors, started
 
@@ -27,7 +31,7 @@ SOLVER = """
 
 
 def test_a_reader_sees_every_snapshot_of_a_living_writer_and_old_datasets_stay(tmp_path):
-    with started(SOLVER, tmp_path, 20, 0.02, "end") as solver:
+    with started(SOLVER, tmp_path, 20, 0.1, "end") as solver:
         assert solver.stdout.readline() == b"three\n"
         live = follow(tmp_path)
         early = live.refresh()
@@ -138,3 +142,71 @@ def test_the_same_snapshots_are_seen_by_opening(tmp_path):
     with BinrefWriter("u", output_path=tmp_path) as writer:
         writer.write([1.0, 2.0])
     assert follow(tmp_path).refresh().identical(open_dataset(tmp_path))
+
+
+def test_a_rerun_in_the_same_folder_is_not_taken_for_the_run_that_is_followed(tmp_path):
+    with BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as first:
+        for step in range(3):
+            first.write(np.zeros(4), time=step)
+        live = follow(tmp_path)
+        before = live.refresh()
+    with BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as second:
+        for step in range(5):
+            second.write(np.ones(4), time=step)
+        assert follow(tmp_path).run_id != live.run_id
+        assert live.state == "complete"
+        assert live.refresh().identical(before)
+        assert [float(snapshot.u.sum()) for snapshot in live] == [0.0, 0.0, 0.0]
+        with pytest.raises(RunEndedError, match="it has 3 complete snapshots, 4 were waited for"):
+            live.wait(n=4, timeout=10)
+        assert follow(tmp_path).refresh().sizes["time"] == 5
+
+
+def test_a_call_that_runs_again_in_its_folder_is_another_run(tmp_path):
+    """Its run.json and results.json are the new call's, and say nothing of the old one."""
+    component = """
+        import numpy as np
+        from pydantic import BaseModel
+        from binref_sci import BinrefWriter
+        from binref_sci.runtime import Array, Float64
+
+        class InputSchema(BaseModel):
+            count: int
+
+        class OutputSchema(BaseModel):
+            last: Array[(None,), Float64]
+
+        def apply(inputs):
+            with BinrefWriter("u", dims=("time", "x")) as writer:
+                for step in range(inputs.count):
+                    ref = writer.write(np.full(4, float(inputs.count)), time=step)
+            return OutputSchema(last=ref)
+    """
+    (tmp_path / "tesseract_api.py").write_text(textwrap.dedent(component))
+    out = tmp_path / "out"
+
+    def run_with(count):
+        payload = json.dumps({"inputs": {"count": count}})
+        command = ["run", str(tmp_path), "apply", payload, "--output-path", str(out)]
+        done = CliRunner().invoke(app, [*command, "--output-format", "json+binref"])
+        assert done.exit_code == 0, done.output
+
+    run_with(3)
+    live = follow(out)
+    before = live.refresh().u.load()
+    run_with(5)
+    assert live.state == "complete"
+    after = live.refresh()
+    assert after.u.identical(before)
+    assert open_dataset(out).sizes["time"] == 5
+
+
+def test_a_variable_that_begins_later_is_of_the_same_run(tmp_path):
+    with (
+        BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as u,
+        BinrefWriter("v", dims=("time", "x"), output_path=tmp_path) as v,
+    ):
+        u.write(np.zeros(4), time=0.0)
+        live = follow(tmp_path)
+        v.write(np.ones(4), time=0.0)
+        assert set(live.refresh().data_vars) == {"u", "v"}

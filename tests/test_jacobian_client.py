@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import dask.array as da
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from binref_sci import BinrefArray, Tesseract, matrix, open_dataset
 from binref_sci.errors import CorruptBufferError, FormatError, PayloadError, TruncatedBufferError
 from binref_sci.matrix import Matrix
 from binref_sci.operators import MatrixOperator
+from binref_sci.storage.remote import RemotePath
 
 COMPONENT = """
     from typing import Annotated
@@ -248,6 +250,31 @@ def test_a_buffer_that_is_cut_short_is_told(tmp_path):
     path.write_bytes(b"no lz4 frame" * 2000)
     with pytest.raises(CorruptBufferError):
         MatrixOperator(packed, 1) @ np.ones(40)
+
+
+def test_a_matrix_in_a_store_is_read_ahead(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
+    wanted = np.random.default_rng(1).normal(size=(70, 600))
+    local = [
+        BinrefArray.write(wanted, output_path=tmp_path, compression=each) for each in (None, "lz4")
+    ]
+    store = fsspec.filesystem("memory")
+    for stored in local:
+        store.pipe_file(f"/matrices/{stored.path}", (tmp_path / stored.path).read_bytes())
+        there = BinrefArray.from_ref(stored.ref, RemotePath(store, "/matrices"))
+        operator = MatrixOperator(there, 1)
+        np.testing.assert_allclose(operator @ np.ones(600), wanted.sum(1))
+        np.testing.assert_allclose(operator.rmatvec(np.ones(70)), wanted.sum(0))
+
+
+def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
+    stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
+    pieces = Matrix(stored, 1)._pieces()
+    next(pieces)
+    (tmp_path / stored.path).write_bytes(bytes(4096))
+    with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
+        list(pieces)
 
 
 def test_axes_that_are_not_there_are_refused():

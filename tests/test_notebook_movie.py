@@ -572,3 +572,40 @@ def test_the_files_of_a_film_are_as_readable_as_any(tmp_path):
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o640
     assert time.time() - path.stat().st_mtime < 60
+
+
+@pytest.mark.parametrize("suffix", ["gif", "mp4"])
+def test_r18_the_scale_of_a_film_does_not_jump(tmp_path, suffix):
+    """A frame from 0 to 1, then one from 0 to 10: one scale, and the bar stands still."""
+    ramp = np.linspace(0, 1, 16 * 16).reshape(16, 16)
+    data = xr.DataArray(np.stack([ramp, 10 * ramp]), dims=("time", "y", "x"))
+    for rules, top in (({}, 10.0), ({"vmin": 0, "vmax": 5}, 5.0)):
+        scene, colourings = scene_of(data, **rules)
+        assert (colourings[0].vmin, colourings[0].vmax) == (0.0, top)
+        read = frames_of if suffix == "gif" else frames_of_mp4
+        found = read(save(scene, colourings, tmp_path / f"x.{suffix}")).astype(int)
+        canvas, exact = wanted(scene, colourings)
+        rect = canvas.layout.panels[0]
+        # Its largest value, 1, has the colour of a tenth of the scale: dark, not yellow.
+        corner = found[0][rect.top + 4, rect.left + rect.width - 4]
+        exactly = exact[0][rect.top + 4, rect.left + rect.width - 4]
+        assert np.abs(corner - exactly).max() <= (0 if suffix == "gif" else 24)
+        bar = found[:, canvas.layout.title.height :, rect.left + rect.width + 4 :]
+        moved = np.abs(bar[0] - bar[1])
+        assert moved.max() == 0 if suffix == "gif" else moved.mean() < 1
+
+
+@pytest.mark.parametrize("suffix", ["gif", "mp4", "webp", "apng", "png", "html"])
+def test_r65_a_frame_of_nan_is_a_frame(tmp_path, suffix):
+    data = array((3, 8, 8))
+    data[1] = np.nan
+    scene, colourings = scene_of(data)
+    assert np.isfinite([colourings[0].vmin, colourings[0].vmax]).all()
+    path = save(scene, colourings, tmp_path / f"x.{suffix}", index=1)
+    if suffix in ("gif", "webp", "apng"):
+        found = frames_of(path)
+        rect = Canvas(scene, colourings).layout.panels[0].slices
+        assert (found[1][rect] == 255).all(), "the page shows through"
+        assert not (found[0][rect] == 255).all()
+    empty, colours = scene_of(data * np.nan)
+    save(empty, colours, path)

@@ -61,7 +61,7 @@ def labelled():
         {"vmin": 0, "vmax": 100, "x": "y", "y": "x"},
         {"vmin": 0, "vmax": 100, "interpolation": "bilinear", "alpha": 0.5},
     ],
-    ids=str,
+    ids=lambda options: ",".join(options),
 )
 @pytest.mark.parametrize("make", [lambda a: a, lambda a: a.chunk(time=1)], ids=["numpy", "dask"])
 def test_it_is_xarrays_own_picture(options, make):

@@ -26,6 +26,10 @@ def test_with_a_program():
 def test_that_asks_for_a_program(needs):
     needs("no-such-program")
 
+@pytest.mark.needs_module("json", "no_such_module")
+def test_with_a_module():
+    pass
+
 def test_that_skips_itself():
     pytest.skip("just so")
 
@@ -62,8 +66,9 @@ def test_a_plain_run_passes_and_says_what_it_left_out(run, workers):
     assert code == 0
     assert "  1 long tests" in output
     assert "  2 skipped: needs 'no-such-program', which is not on PATH" in output
+    assert "  1 skipped: needs the Python module 'no_such_module', which is not installed" in output
     assert "  1 skipped: just so" in output
-    assert " 1 passed, 3 skipped, " in output
+    assert " 1 passed, 4 skipped, " in output
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -71,8 +76,9 @@ def test_a_full_run_runs_everything_and_fails_on_every_skip(run, workers):
     code, output = run(TESTS, full="1", workers=workers)
     assert code == 1
     assert "needs 'no-such-program', which is not on PATH" in output
+    assert "needs the Python module 'no_such_module', which is not installed" in output
     assert "skipped in a full run: just so" in output
-    assert " 2 failed, 2 passed, 1 xfailed, 1 error in" in output
+    assert " 2 failed, 2 passed, 1 xfailed, 2 errors in" in output
 
 
 def test_a_file_that_skips_itself_fails_a_full_run(run):

@@ -440,10 +440,36 @@ def test_what_cannot_be_stored_is_refused_before_a_byte_is_written(tmp_path, val
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_text_of_numpys_variable_width_is_saved_as_text(tmp_path, chunked):
+    words = np.array(["a", "", "three", "ü"], np.dtypes.StringDType())
+    ds = xr.Dataset({"s": ("x", words)})
+    brs.to_binref(ds.chunk(x=2) if chunked else ds, tmp_path / "a")
+    assert brs.open_dataset(tmp_path / "a").s.values.tolist() == words.tolist()
+    missing = np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))
+    with pytest.raises(UnsupportedDTypeError, match="'s' holds Python objects, nan for one"):
+        brs.to_binref(xr.Dataset({"s": ("x", missing)}), tmp_path / "b")
+
+
+def test_what_cannot_grow_or_be_written_in_place_names_the_way(tmp_path):
+    ds = xr.Dataset({"u": (("time", "x"), np.arange(12.0).reshape(4, 3))})
+    brs.to_binref(ds, tmp_path / "a")
+    with pytest.raises(WriterError, match=r"transpose what is there .* mode='w'"):
+        brs.to_binref(ds, tmp_path / "a", append_dim="x")
+    brs.to_binref(ds.transpose(), tmp_path / "a", mode="w")  # the way
+    brs.to_binref(ds.transpose(), tmp_path / "a", append_dim="x")
+    assert brs.open_dataset(tmp_path / "a").sizes == {"x": 6, "time": 4}
+    brs.to_binref(ds, tmp_path / "b", encoding={"u": {"compression": "lz4"}})
+    with pytest.raises(WriterError, match=r"save all of it again with mode='a'"):
+        brs.to_binref(ds[{"time": slice(1, 2)}], tmp_path / "b", region={"time": slice(1, 2)})
+    brs.to_binref(ds + 1, tmp_path / "b", mode="a")  # the way
+    np.testing.assert_array_equal(brs.open_dataset(tmp_path / "b").u, ds.u + 1)
+
+
 def test_names_must_be_text(tmp_path):
     with pytest.raises(ValueError, match=r"names of text, got 3"):
         brs.to_binref(xr.Dataset({3: 1}), tmp_path / "a")
-    with pytest.raises(FormatError, match=r"local folders"):
+    with pytest.raises(FormatError, match=r"write to a local folder"):
         brs.to_binref(xr.Dataset(), "s3://bucket/a")
 
 

@@ -37,9 +37,7 @@ NOT_OURS = {
     # Fixed-width text is codes and a table, not characters along one more dimension.
     "test_roundtrip_string_encoded_characters": "no character arrays, and so no _Encoding",
     "test_encoding_kwarg_fixed_width_string": "no character arrays",
-    "test_roundtrip_stringdtype_data": "NumPy's StringDType is not saved yet",
-    "test_roundtrip_stringdtype_nulls": "NumPy's StringDType is not saved yet",
-    "test_roundtrip_stringdtype_with_na_object": "NumPy's StringDType is not saved yet",
+    "test_roundtrip_stringdtype_nulls": "text that is missing is no text",
     # An encoding of text instead of a dict, an unknown key.
     "test_encoding_kwarg": "what is wrong with an encoding is told in our words",
     "test_encoding_unlimited_dims": "no dimension is limited",

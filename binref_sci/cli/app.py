@@ -19,9 +19,22 @@ import typer
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
-from binref_sci.errors import BinrefError, ComponentError
+from binref_sci.errors import BinrefError, ComponentError, ContainerError, EngineError
 
-_COMMANDS = ("run", "serve", "show", "check", "export", "animate", "demo", "check-gradients")
+_COMMANDS = (
+    "run",
+    "serve",
+    "show",
+    "check",
+    "export",
+    "animate",
+    "demo",
+    "check-gradients",
+    "build",
+    "images",
+    "ps",
+    "stop",
+)
 
 EXIT_COMPONENT = 1
 EXIT_CALLER = 2
@@ -99,7 +112,7 @@ def main() -> None:
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except ComponentError as error:
+    except (ComponentError, ContainerError, EngineError) as error:
         terminal.complain(str(error))
         sys.exit(EXIT_COMPONENT)
     except BinrefError as error:

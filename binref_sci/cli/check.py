@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -10,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from binref_sci.cli.source import StorageOptions
 from binref_sci.engine.checks import Report, check
 
 EXIT_PROBLEMS = 1
@@ -22,13 +22,14 @@ def register(app: typer.Typer) -> None:
 
 def check_command(
     directory: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DIR",
-            help="Run directory, output path (all its runs), results.json or journal.",
+            help="Run directory, output path (all its runs), results.json or journal; or its URL.",
         ),
     ],
     *,
+    storage_options: StorageOptions = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Check that every reference lies in its buffer and every journal agrees with its files.
@@ -36,7 +37,7 @@ def check_command(
     Exit code 0: all is well; 1: there are problems; 2: there is nothing to check. Notes,
     such as an interrupted run or a file that nothing refers to, are no problems. No data is read.
     """
-    report = check(directory)
+    report = check(directory, storage_options)
     if json:
         typer.echo(orjson.dumps(report.to_json()))
     else:

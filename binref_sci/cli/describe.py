@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from binref_sci.cli.terminal import reflowed
-from binref_sci.runtime.component import UNKNOWN_VERSION, Component
+from binref_sci.runtime.config import UNKNOWN_VERSION
 
 _SCHEMA_ROOT = "#/components/schemas/"
 # A model that contains itself is told this deep.
@@ -30,22 +30,23 @@ class Field:
     text: str
 
 
-def describe(component: Component, called: str, console: Console) -> None:
-    """Print what each endpoint of `component` takes, and what ``apply`` returns.
+def describe(openapi: dict[str, Any], called: str, console: Console) -> None:
+    """Print what each endpoint of a component takes, and what ``apply`` returns.
 
     Parameters
     ----------
-    component
-        What is described.
+    openapi
+        Its OpenAPI document.
     called
         How the person named it, for the example.
     console
         Where to.
     """
-    openapi = component.openapi()
-    description = openapi.get("info", {}).get("description", "").strip()
-    version = "" if component.version == UNKNOWN_VERSION else f" {escape(component.version)}"
-    console.print(f"[bold]{escape(component.name)}[/]{version}")
+    info = openapi.get("info", {})
+    description = info.get("description", "").strip()
+    version = info.get("version", UNKNOWN_VERSION)
+    told = "" if version == UNKNOWN_VERSION else f" {escape(version)}"
+    console.print(f"[bold]{escape(info.get('title', called))}[/]{told}")
     if description:
         console.print(escape(reflowed(description)))
     for path, methods in openapi.get("paths", {}).items():

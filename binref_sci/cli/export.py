@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from binref_sci.cli.source import StorageOptions
 from binref_sci.engine.exporting import export
 
 
@@ -17,10 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def export_command(
     directory: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DIR",
-            help="Run directory, output path (its newest run), results.json or journal.",
+            help="Run directory, output path (its newest run), results.json or journal; or its URL.",
         ),
     ],
     output: Annotated[
@@ -33,6 +34,7 @@ def export_command(
         ),
     ],
     *,
+    storage_options: StorageOptions = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     prefix: Annotated[
         str | None,
@@ -43,5 +45,11 @@ def export_command(
     ] = None,
 ) -> None:
     """Export what a run has written."""
-    export(directory, output, overwrite=overwrite, prefix=prefix)
+    export(
+        directory,
+        output,
+        overwrite=overwrite,
+        prefix=prefix,
+        storage_options=storage_options,
+    )
     typer.echo(output)

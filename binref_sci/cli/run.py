@@ -1,4 +1,4 @@
-"""``binref-sci run``: one call of a component, in this process."""
+"""``binref-sci run``: one call of a component, in this process or in a container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from binref_sci.cli import terminal
+from binref_sci.cli import boxed, terminal
+from binref_sci.cli.boxed import Box
 from binref_sci.cli.describe import describe
 from binref_sci.errors import ComponentError, FormatError, PayloadError
 from binref_sci.runtime import endpoint as endpoints
@@ -34,7 +35,7 @@ def run_command(
         typer.Argument(
             metavar="COMPONENT",
             show_default=False,
-            help="Folder of the component, or its tesseract_api.py.",
+            help="Folder of the component, its tesseract_api.py, or the name of an image.",
         ),
     ] = None,
     endpoint: Annotated[
@@ -79,8 +80,16 @@ def run_command(
         bool,
         typer.Option("--help", "-h", help="Show this message; after COMPONENT, what it takes."),
     ] = False,
+    engine: boxed.EngineName = None,
+    volume: boxed.Volumes = [],  # noqa: B006  # typer's way to say: any number
+    env: boxed.Environment = [],  # noqa: B006
+    network: boxed.Network = None,
+    memory: boxed.Memory = None,
+    cpus: boxed.Cpus = None,
 ) -> None:
-    """Call a component once, in this process.
+    """Call a component once, in this process or in a container.
+
+    An existing path is a path; any other name is that of an image. image:NAME always is.
 
     Standard output holds the result and nothing else: the response, or with
     --output-path the name of the file that holds it. Progress, warnings and what the
@@ -91,22 +100,35 @@ def run_command(
         return
     if component is None:
         raise PayloadError("COMPONENT is missing; binref-sci run --help tells more")
+    box = Box(engine, volume, env, network, memory, cpus)
+    image = boxed.image_of(component)
+    if image is not None:
+        found = box.find_engine()
+        openapi = boxed.require(found, image, component)
+        if show_help:
+            describe(openapi, component, Console(highlight=False, emoji=False))
+            return
+        endpoint, payload = _complete(component, endpoint, payload, output_format, output_path)
+        boxed.run_image(
+            found,
+            image,
+            endpoint,
+            read_payload(payload),
+            box.options(output_path=_absolute(output_path), input_path=_absolute(input_path)),
+            output_format=output_format,
+            compression=compression,
+            output_path=output_path,
+        )
+        return
+    box.refuse(component)
     with terminal.plain_warnings(), terminal.reserved_stdout() as stdout:
         loaded = Component.load(component)
         if show_help:
             with open(stdout, "w", closefd=False) as file:
-                describe(loaded, component, Console(file=file, highlight=False, emoji=False))
+                to = Console(file=file, highlight=False, emoji=False)
+                describe(loaded.openapi(), component, to)
             return
-        if endpoint is None or payload is None:
-            missing = "ENDPOINT" if endpoint is None else "PAYLOAD"
-            raise PayloadError(
-                f"{missing} is missing; binref-sci run {component} --help tells what there is"
-            )
-        if output_format == "json+binref" and output_path is None:
-            raise FormatError(
-                "output format 'json+binref' answers with references to files: "
-                "name a folder for them with --output-path"
-            )
+        endpoint, payload = _complete(component, endpoint, payload, output_format, output_path)
         try:
             with _run_directory(output_path) as run:
                 response = endpoints.call(
@@ -129,6 +151,31 @@ def run_command(
             if error.__cause__ is not None:
                 traceback.print_exception(error.__cause__)
             raise
+
+
+def _complete(
+    component: str,
+    endpoint: str | None,
+    payload: str | None,
+    output_format: str,
+    output_path: Path | None,
+) -> tuple[str, str]:
+    """Return endpoint and payload of a call that is complete."""
+    if endpoint is None or payload is None:
+        missing = "ENDPOINT" if endpoint is None else "PAYLOAD"
+        raise PayloadError(
+            f"{missing} is missing; binref-sci run {component} --help tells what there is"
+        )
+    if output_format == "json+binref" and output_path is None:
+        raise FormatError(
+            "output format 'json+binref' answers with references to files: "
+            "name a folder for them with --output-path"
+        )
+    return endpoint, payload
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else path.absolute()
 
 
 @contextmanager

@@ -8,8 +8,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from binref_sci.cli import boxed
+from binref_sci.cli.boxed import Box
+from binref_sci.containers.layout import READY
+from binref_sci.errors import FormatError
 from binref_sci.server.channel import Facts
-from binref_sci.server.serve import Options, serve
+from binref_sci.server.serve import Options, complaint, serve
 
 Compression = Literal["none", "lz4"]
 
@@ -23,7 +27,8 @@ def serve_command(
     component: Annotated[
         str,
         typer.Argument(
-            metavar="COMPONENT", help="Folder of the component, or its tesseract_api.py."
+            metavar="COMPONENT",
+            help="Folder of the component, its tesseract_api.py, or the name of an image.",
         ),
     ],
     *,
@@ -64,12 +69,45 @@ def serve_command(
         int,
         typer.Option(min=0, help="Seconds that running calls may take when the server is stopped."),
     ] = 30,
+    engine: boxed.EngineName = None,
+    volume: boxed.Volumes = [],  # noqa: B006  # typer's way to say: any number
+    env: boxed.Environment = [],  # noqa: B006
+    network: boxed.Network = None,
+    memory: boxed.Memory = None,
+    cpus: boxed.Cpus = None,
 ) -> None:
     """Serve a component over HTTP until Ctrl-C or SIGTERM.
+
+    An existing path is a path; any other name is that of an image, which is served by a
+    container. image:NAME always is one.
 
     POST /apply and its like, GET /health, /openapi.json and /docs. Solvers run in
     processes of their own: a call that computes, crashes or hangs disturbs no other.
     """
+    box = Box(engine, volume, env, network, memory, cpus)
+    image = boxed.image_of(component)
+    if image is not None:
+        if output_format == "json+binref" and output_path is None:
+            raise FormatError(complaint(output_format))
+        found = box.find_engine()
+        boxed.require(found, image, component)
+        boxed.serve_image(
+            found,
+            image,
+            box.options(
+                output_path=None if output_path is None else output_path.absolute(),
+                input_path=None if input_path is None else input_path.absolute(),
+                port=port or None,
+                host=host,
+            ),
+            inside=[
+                *("--workers", str(workers), "--output-format", output_format),
+                *("--compression", compression),
+            ],
+            grace=grace,
+        )
+        return
+    box.refuse(component)
     _log_to_stderr()
     options = Options(
         host=host,
@@ -85,7 +123,7 @@ def serve_command(
 
 
 def _announce(facts: Facts, url: str) -> None:
-    typer.echo(f"binref-sci: serving {facts.name} {facts.version} on {url}", err=True)
+    typer.echo(f"{READY}{facts.name} {facts.version} on {url}", err=True)
 
 
 def _log_to_stderr() -> None:

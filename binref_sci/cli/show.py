@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from binref_sci.cli.source import StorageOptions
 from binref_sci.engine.inspect import (
     RunFacts,
     StreamFacts,
@@ -31,20 +31,21 @@ def register(app: typer.Typer) -> None:
 
 def show_command(
     directory: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DIR",
-            help="Run directory, output path (its newest run), results.json or journal.",
+            help="Run directory, output path (its newest run), results.json or journal; or its URL.",
         ),
     ],
     *,
+    storage_options: StorageOptions = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show what a run has written: variables, shapes, bytes, times, and whether it is complete.
 
     No data is read, however large it is.
     """
-    facts = inspect(directory)
+    facts = inspect(directory, storage_options)
     if json:
         typer.echo(orjson.dumps(facts.to_json(), default=str, option=orjson.OPT_SERIALIZE_NUMPY))
         return

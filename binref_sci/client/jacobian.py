@@ -18,7 +18,8 @@ from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
 from binref_sci.operators import MatrixOperator
 from binref_sci.runtime import paths
-from binref_sci.runtime.gradients import GRADIENTS, labels_of
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
+from binref_sci.runtime.gradients.labels import labels_of
 
 _JACOBIAN = GRADIENTS["jacobian"]
 
@@ -206,11 +207,40 @@ def jacobian_of(
                 columns = block.ndim - rows
             if columns is not None and 0 <= columns <= block.ndim:
                 ndims[output, path] = (block.ndim - columns, columns)
-    labels = openapi.get("x-binref-labels", {})
-    sides = labels.get("inputs", {}), labels.get("outputs", {})
     chosen: Sequence[str] = list(next(iter(blocks.values()), ()))
-    named = labels_of(_JACOBIAN, chosen, list(blocks), *sides, ndims)
+    named = labels_of(_JACOBIAN, chosen, list(blocks), *_sides(openapi), ndims)
     return Jacobian(blocks, folder=folder, labels=named, ndims=ndims)
+
+
+def product_of(
+    gradient: Gradient,
+    arrays: Mapping[str, Any],
+    wrt: Sequence[str],
+    of: Sequence[str],
+    openapi: Mapping[str, Any],
+    *,
+    folder: Path | None,
+) -> Result:
+    """Return the arrays of a reply to a product with the labels that the schema has for them.
+
+    Parameters
+    ----------
+    gradient
+        The endpoint.
+    arrays
+        By path.
+    wrt, of
+        Selected inputs and outputs.
+    openapi, folder
+        As of `jacobian_of`.
+    """
+    return Result(arrays, folder=folder, labels=labels_of(gradient, wrt, of, *_sides(openapi), {}))
+
+
+def _sides(openapi: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the labels of inputs and outputs."""
+    labels = openapi.get("x-binref-labels", {})
+    return labels.get("inputs", {}), labels.get("outputs", {})
 
 
 def _first(*values: int | None) -> int | None:

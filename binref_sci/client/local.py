@@ -116,6 +116,9 @@ class Local:
         text = joined(response.pieces)
         return Reply(lambda: orjson.loads(text), folder, owner, document=self.openapi)
 
+    def open(self) -> None:
+        """There is nothing to do before a call."""
+
     def close(self) -> None:
         """Nothing is held open."""
 

@@ -134,6 +134,9 @@ class Remote:
         )
         return Reply(read, self._output_path, None, hint, self._known)
 
+    def open(self) -> None:
+        """There is nothing to do before a call."""
+
     def close(self) -> None:
         """Close idle connections. The next request opens new ones."""
         with self._lock:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self
 
 import httpx
 from pydantic import BaseModel
 
+from binref_sci.client.image import Image
 from binref_sci.client.inputs import Inputs
-from binref_sci.client.jacobian import Jacobian, jacobian_of
+from binref_sci.client.jacobian import Jacobian, jacobian_of, product_of
 from binref_sci.client.local import Local
 from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
 from binref_sci.client.result import Result
 from binref_sci.client.settings import Settings, absolute
+from binref_sci.containers.options import Options, Volumes
+from binref_sci.containers.serving import START_SECONDS
 from binref_sci.errors import FormatError, PayloadError, RemoteError
-from binref_sci.runtime.gradients import GRADIENTS, Gradient, labels_of
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
 from binref_sci.runtime.run import checked_run_id
 
 
@@ -45,15 +49,19 @@ class Door(Protocol):
     ) -> Reply:
         """Run an endpoint."""
 
+    def open(self) -> None:
+        """Make it ready to be called."""
+
     def close(self) -> None:
         """Let go of what is open."""
 
 
 class Tesseract:
-    """A component to call: behind a server, or in this process.
+    """A component to call: behind a server, in a container, or in this process.
 
-    Made by `Tesseract.from_url` and `Tesseract.from_tesseract_api`, which differ in where
-    the component runs and in nothing else. A context manager; safe from many threads.
+    Made by `Tesseract.from_url`, `Tesseract.from_image` and `Tesseract.from_tesseract_api`,
+    which differ in where the component runs and in nothing else. A context manager; safe
+    from many threads.
 
     Results are dicts with NumPy arrays, writable and private whatever the encoding was
     (single numbers of an array field are 0-d arrays). With ``lazy=True`` arrays stay on
@@ -86,8 +94,8 @@ class Tesseract:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError(
-            "Tesseract is not constructed directly; use Tesseract.from_url(address) or "
-            "Tesseract.from_tesseract_api(folder, file or module)"
+            "Tesseract is not constructed directly; use Tesseract.from_url(address), "
+            "Tesseract.from_image(name) or Tesseract.from_tesseract_api(folder, file or module)"
         )
 
     @classmethod
@@ -143,6 +151,93 @@ class Tesseract:
         return made
 
     @classmethod
+    def from_image(
+        cls,
+        image: str,
+        *,
+        output_path: str | os.PathLike[str] | None = None,
+        input_path: str | os.PathLike[str] | None = None,
+        output_format: str | None = None,
+        compression: str | None = None,
+        lazy: bool = False,
+        volumes: Volumes = (),
+        environment: Mapping[str, str] | None = None,
+        port: int | None = None,
+        network: str | None = None,
+        memory: str | int | None = None,
+        cpus: float | None = None,
+        engine: str | None = None,
+        timeout: Timeout = None,
+        startup_timeout: float = START_SECONDS,
+    ) -> Self:
+        """Return a component in a container, which is started on entering the context.
+
+        The container goes with the context, and with this process if that ends first,
+        however it ends. It runs without rights: as the caller, or as nobody in particular
+        if that is root; its file system is read-only but for the output path and ``/tmp``.
+        What it leaves in the output path is the caller's.
+
+        Parameters
+        ----------
+        image
+            Name of the image, as ``binref-sci build`` made it.
+        output_path
+            Folder that run directories are made in, seen by both sides. Without it there is
+            a scratch folder, which lasts as long as the container or a lazy result.
+        input_path
+            Folder that the container sees, too, and may not change. Arrays on disk below it
+            are referred to; others are read and sent.
+        output_format, compression, lazy
+            As in `from_url`.
+        volumes
+            Further folders for the container, ``{source: target}`` or a list of
+            ``"source:target[:ro]"``.
+        environment
+            Environment variables of the component.
+        port
+            To publish the component at, on this machine only; default: a free one.
+        network
+            ``"host"`` shares the network of this machine; another name is a network of the
+            engine's.
+        memory
+            Most memory of the container, such as ``"2g"``.
+        cpus
+            Most processors, such as 1.5.
+        engine
+            ``"podman"`` or ``"docker"``; default: the first of these that is installed.
+        timeout
+            As in `from_url`.
+        startup_timeout
+            Seconds in which the component has to be ready.
+
+        Raises
+        ------
+        EngineError
+            If there is no engine. On entering: if it fails.
+        ImageNotFoundError
+            On entering: if there is no such image.
+        ContainerError
+            On entering: if the component does not get ready; has its log. In a call: if the
+            container has ended.
+        FormatError
+            If `lazy` results are asked for in a format that has no references.
+        ValueError
+            If an option cannot be meant.
+        """
+        settings = _settings(output_path, input_path, output_format, compression, lazy=lazy)
+        options = Options(
+            output_path=settings.output_path,
+            input_path=settings.input_path,
+            volumes=volumes,
+            environment=dict(environment or {}),
+            port=port,
+            network=network,
+            memory=memory,
+            cpus=cpus,
+        )
+        return cls._through(Image(image, engine, options, timeout, startup_timeout), settings)
+
+    @classmethod
     def from_tesseract_api(
         cls,
         target: str | os.PathLike[str] | ModuleType,
@@ -189,6 +284,7 @@ class Tesseract:
         return self
 
     def __enter__(self) -> Self:
+        self._door.open()
         return self
 
     def __exit__(
@@ -200,8 +296,49 @@ class Tesseract:
         self.close()
 
     def close(self) -> None:
-        """Close idle connections. Results stay valid."""
+        """Close idle connections and end the container, if there is one. Results stay valid."""
         self._door.close()
+
+    def serve(self) -> None:
+        """Start the container of `from_image`, unless it runs; `teardown` ends it.
+
+        For use outside of a ``with`` block.
+
+        Raises
+        ------
+        TypeError
+            If the component is not from an image.
+        EngineError, ImageNotFoundError, ContainerError
+            As `from_image` says of entering.
+        """
+        self._image().open()
+
+    def teardown(self) -> None:
+        """End and remove the container of `from_image`, if it runs. Results stay valid.
+
+        Raises
+        ------
+        TypeError
+            If the component is not from an image.
+        """
+        self._image().close()
+
+    def server_logs(self) -> str:
+        """Return what the container of `from_image` has said.
+
+        Raises
+        ------
+        TypeError
+            If the component is not from an image.
+        """
+        return self._image().log()
+
+    def _image(self) -> Image:
+        if not isinstance(self._door, Image):
+            raise TypeError(
+                f"{self._door} is not a container of this client's; Tesseract.from_image makes one"
+            )
+        return self._door
 
     def __repr__(self) -> str:
         output_format, lazy = self._settings.choose()
@@ -302,13 +439,10 @@ class Tesseract:
         ComponentError, RemoteError, RemoteConnectionError, FormatError
             As `apply`.
         """
-        output_format, lazy = self._format(lazy=lazy)
-        beside = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
-        ready = Inputs(inputs, beside=beside)
-        openapi = self._known()
-        reply = self._ask("jacobian", ready, run_id, output_format)
-        made = reply.decoded(lazy=lazy, labels={})
-        return jacobian_of(made, inputs, openapi, folder=reply.folder)
+        gradient = GRADIENTS["jacobian"]
+        asked = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
+        made, openapi, folder = self._differentiated(gradient, inputs, asked, run_id, lazy)
+        return jacobian_of(made, inputs, openapi, folder=folder)
 
     def jacobian_vector_product(
         self,
@@ -324,10 +458,8 @@ class Tesseract:
 
         Parameters
         ----------
-        inputs, run_id, lazy
-            As for `apply`.
-        jvp_inputs, jvp_outputs
-            Paths, as for `jacobian`.
+        inputs, jvp_inputs, jvp_outputs, run_id, lazy
+            As for `jacobian`.
         tangent_vector
             An array for each of `jvp_inputs`, of the input's shape.
 
@@ -339,17 +471,16 @@ class Tesseract:
         Raises
         ------
         PayloadError
-            If a path does not lead to a differentiable array, or an array of the vector is
-            missing, too many, or does not fit; its `errors` name each.
+            As `jacobian`, and if an array of the vector is missing, too many, or does not fit.
         ComponentError, RemoteError, RemoteConnectionError, FormatError
             As `apply`.
         """
-        beside = {
+        asked = {
             "jvp_inputs": _paths(jvp_inputs),
             "jvp_outputs": _paths(jvp_outputs),
             "tangent_vector": dict(tangent_vector),
         }
-        return self._product(GRADIENTS["jacobian_vector_product"], inputs, beside, run_id, lazy)
+        return self._product("jacobian_vector_product", inputs, asked, run_id, lazy)
 
     def vector_jacobian_product(
         self,
@@ -365,10 +496,8 @@ class Tesseract:
 
         Parameters
         ----------
-        inputs, run_id, lazy
-            As for `apply`.
-        vjp_inputs, vjp_outputs
-            Paths, as for `jacobian`.
+        inputs, vjp_inputs, vjp_outputs, run_id, lazy
+            As for `jacobian`.
         cotangent_vector
             An array for each of `vjp_outputs`, of the output's shape.
 
@@ -379,36 +508,43 @@ class Tesseract:
 
         Raises
         ------
-        PayloadError
-            If a path does not lead to a differentiable array, or an array of the vector is
-            missing, too many, or does not fit; its `errors` name each.
-        ComponentError, RemoteError, RemoteConnectionError, FormatError
-            As `apply`.
+        PayloadError, ComponentError, RemoteError, RemoteConnectionError, FormatError
+            As `jacobian_vector_product`.
         """
-        beside = {
+        asked = {
             "vjp_inputs": _paths(vjp_inputs),
             "vjp_outputs": _paths(vjp_outputs),
             "cotangent_vector": dict(cotangent_vector),
         }
-        return self._product(GRADIENTS["vector_jacobian_product"], inputs, beside, run_id, lazy)
+        return self._product("vector_jacobian_product", inputs, asked, run_id, lazy)
 
     def _product(
         self,
-        gradient: Gradient,
+        endpoint: str,
         inputs: Mapping[str, Any] | BaseModel,
-        beside: dict[str, Any],
+        asked: dict[str, Any],
         run_id: str | None,
         lazy: bool | None,  # noqa: FBT001  # of a method of our own
     ) -> Result:
+        gradient = GRADIENTS[endpoint]
+        made, openapi, folder = self._differentiated(gradient, inputs, asked, run_id, lazy)
+        wrt, of = asked[gradient.inputs], asked[gradient.outputs]
+        return product_of(gradient, made, wrt, of, openapi, folder=folder)
+
+    def _differentiated(
+        self,
+        gradient: Gradient,
+        inputs: Mapping[str, Any] | BaseModel,
+        asked: dict[str, Any],
+        run_id: str | None,
+        lazy: bool | None,  # noqa: FBT001  # of a method of our own
+    ) -> tuple[Any, dict[str, Any], Path | None]:
+        """Return what an endpoint made, what is known of the component, and the result's folder."""
         output_format, lazy = self._format(lazy=lazy)
-        ready = Inputs(inputs, beside=beside)
-        labels = self._known().get("x-binref-labels", {})
-        sides = labels.get("inputs", {}), labels.get("outputs", {})
+        ready = Inputs(inputs, beside=asked)
+        openapi = self._known()  # before the call: no result is lost for it
         reply = self._ask(gradient.endpoint, ready, run_id, output_format)
-        made = reply.decoded(lazy=lazy, labels={})
-        chosen = beside[gradient.inputs], beside[gradient.outputs]
-        named = labels_of(gradient, *chosen, *sides, {})
-        return Result(made, folder=reply.folder, labels=named)
+        return reply.decoded(lazy=lazy, labels={}), openapi, reply.folder
 
     def _known(self) -> dict[str, Any]:
         """Return the OpenAPI document, or nothing where a server has none."""

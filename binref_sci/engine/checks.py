@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,13 @@ from binref_sci.engine.dataset import variables
 from binref_sci.engine.results import read_results
 from binref_sci.engine.source import (
     RESULTS_FILE,
+    AnyPath,
     Source,
+    entries,
     find,
+    first_line,
     is_run_directory,
+    place_at,
     run_directory,
 )
 from binref_sci.errors import BinrefError, FormatError, JournalError, TruncatedBufferError
@@ -34,7 +37,7 @@ from binref_sci.journal import (
     read_records,
 )
 from binref_sci.plan import Segment
-from binref_sci.storage import status_of, truncated
+from binref_sci.storage import Root, place_of, root_of, size_of, truncated
 from binref_sci.trajectory import Trajectory
 
 
@@ -67,7 +70,9 @@ class Report:
         return asdict(self)
 
 
-def check(source: str | os.PathLike[str]) -> Report:
+def check(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Report:
     """Check a run directory, all of an output path, a response or a journal.
 
     Every reference must lie within its buffer; every journal must agree with itself and
@@ -79,16 +84,16 @@ def check(source: str | os.PathLike[str]) -> Report:
     BufferNotFoundError, FormatError
         If there is nothing to check at this path.
     """
-    given = Path(source).expanduser().absolute()
+    place = find(source, storage_options)
+    given = place_at(os.fspath(source), storage_options)
     if given.is_dir() and not is_run_directory(given):
-        find(given)  # complains if there is no run in it
         places = [
             run_directory(entry)
-            for entry in sorted(given.iterdir())
+            for entry in entries(given)
             if entry.is_dir() and is_run_directory(entry)
         ]
     else:
-        places = [find(given)]
+        places = [place]
     report = Report(os.fspath(given))
     for place in places:
         _Check(report, place, named=len(places) > 1).run()
@@ -101,15 +106,15 @@ class _Check:
     def __init__(self, report: Report, place: Source, *, named: bool) -> None:
         self._report = report
         self._place = place
-        self._prefix = f"{Path(place.directory).name}: " if named else ""
+        self._prefix = f"{place_of(place.directory).name}: " if named else ""
         self._known: set[str] = set()  # buffers that something refers to
         self._ranges: dict[str, str] = {}  # buffer -> its journal
 
     def run(self) -> None:
         """Check all there is."""
         self._report.runs += 1
-        folder = Path(self._place.directory)
-        whole = self._place.path == self._place.directory
+        folder = place_of(self._place.directory)
+        whole = self._place.path == os.fspath(self._place.directory)
         for result in self._results(folder, whole=whole):
             self._check_results(result)
         readable = [journal for path in self._place.journals if (journal := self._journal(path))]
@@ -127,13 +132,13 @@ class _Check:
     def _note(self, message: str) -> None:
         self._report.notes.append(f"{self._prefix}{message}")
 
-    def _results(self, folder: Path, *, whole: bool) -> Iterator[Path]:
+    def _results(self, folder: AnyPath, *, whole: bool) -> Iterator[AnyPath]:
         if self._place.results is not None:
             yield self._place.results
         if whole:  # those that a newer run has moved aside
-            yield from sorted(folder.glob("results-*.json"))
+            yield from entries(folder, "results-*.json")
 
-    def _check_results(self, path: Path) -> None:
+    def _check_results(self, path: AnyPath) -> None:
         try:
             fields = read_results(path, self._place.directory, ragged=True)
         except FormatError as error:
@@ -159,7 +164,7 @@ class _Check:
         for segment in segments:
             self._known.add(segment.path)
             try:
-                size = status_of(self._place.directory, segment.path).st_size
+                size = size_of(self._place.directory, segment.path)
             except BinrefError as error:
                 bad.setdefault(segment.path, []).append(str(error))
                 continue
@@ -175,7 +180,7 @@ class _Check:
             more = f" (and {len(faults) - 1} more runs of references)" if len(faults) > 1 else ""
             self._problem(f"{where}: {faults[0]}{more}")
 
-    def _journal(self, path: Path) -> Journal | None:
+    def _journal(self, path: AnyPath) -> Journal | None:
         self._report.journals += 1
         try:
             journal = read_journal(path)
@@ -196,12 +201,12 @@ class _Check:
         ends: dict[str, int] = {}
         for number, (line, count) in enumerate(zip(journal.segments, journal.counts, strict=True)):
             self._known.add(line.buffer)
-            size = status_of(directory, line.buffer).st_size
+            size = size_of(directory, line.buffer)
             if line.table is None:
                 start, stop = line.offset, line.offset + count * line.nbytes
             else:
                 self._known.add(line.table)
-                held = status_of(directory, line.table).st_size // RECORD_BYTES
+                held = size_of(directory, line.table) // RECORD_BYTES
                 if held < line.first_record + count:
                     raise JournalError(
                         f"{where}, segment {number}: table {line.table!r} holds {held} records, "
@@ -218,7 +223,7 @@ class _Check:
                 )
             ends[line.buffer] = max(stop, ends.get(line.buffer, 0))
         for buffer, stop in ends.items():
-            extra = status_of(directory, buffer).st_size - stop
+            extra = size_of(directory, buffer) - stop
             if extra and journal.state != "writing":
                 self._note(f"{where}: {extra} bytes of a torn snapshot at the end of {buffer!r}")
         self._check_times(journal, where)
@@ -233,7 +238,7 @@ class _Check:
             return
         self._known.add(time.buffer)
         wanted = journal.count * time.dtype.itemsize
-        held = status_of(journal.directory, time.buffer).st_size
+        held = size_of(journal.directory, time.buffer)
         if held < wanted:
             raise TruncatedBufferError(
                 f"{where}: time buffer {time.buffer!r} holds {held} bytes, but {journal.count} "
@@ -266,7 +271,7 @@ class _Check:
         for warning in caught:
             self._note(str(warning.message))
 
-    def _check_run_file(self, folder: Path) -> None:
+    def _check_run_file(self, folder: AnyPath) -> None:
         path = folder / RUN_FILE
         if not path.exists():
             return
@@ -283,17 +288,17 @@ class _Check:
             ended = "" if locked(path) else ", but its process has ended"
             self._note(f"{RUN_FILE} says that the call is still running{ended}")
 
-    def _orphans(self, folder: Path) -> None:
+    def _orphans(self, folder: AnyPath) -> None:
         """Note files that nothing refers to."""
         count = nbytes = 0
         first = ""
-        for path in sorted(folder.iterdir()):
+        for path in entries(folder):
             name = path.name
             if not path.is_file() or name in self._known or name in (RESULTS_FILE, RUN_FILE):
                 continue
             if name.endswith(SUFFIX) or (name.startswith("results-") and path.suffix == ".json"):
                 continue
-            count, nbytes = count + 1, nbytes + path.stat().st_size
+            count, nbytes = count + 1, nbytes + size_of(root_of(folder), name)
             first = first or name
         if count:
             more = "" if count == 1 else f" and {count - 1} more"
@@ -306,7 +311,7 @@ def _stops(segment: Segment, nbytes: int) -> np.ndarray[Any, np.dtype[np.int64]]
     return segment.offset + segment.stride * np.arange(segment.count, dtype=np.int64) + nbytes
 
 
-def _extent(directory: str, table: str, first: int, count: int, where: str) -> tuple[int, int]:
+def _extent(directory: Root, table: str, first: int, count: int, where: str) -> tuple[int, int]:
     """Return the bytes that compressed snapshots cover, each after the one before."""
     if not count:
         return 0, 0
@@ -324,9 +329,8 @@ def _extent(directory: str, table: str, first: int, count: int, where: str) -> t
     return int(records[0, 0]), int(stops[-1])
 
 
-def coordinate_buffers(journal: Path) -> set[str]:
+def coordinate_buffers(journal: AnyPath) -> set[str]:
     """Return the buffers of a journal's long coordinates, as its first line names them."""
-    with journal.open("rb") as file:
-        header = orjson.loads(file.readline())
+    header = orjson.loads(first_line(journal))
     coords = header.get("labels", {}).get("coords") or {}
     return {made["buffer"] for made in coords.values() if "buffer" in made}

@@ -150,6 +150,9 @@ def encode(
     codecs: dict[str, str | None] = {}
     for name in prepared.variables:
         variable = prepared.variables[name]
+        if variable.dtype.kind == "T":  # NumPy's StringDType, which xarray cannot encode
+            prepared[name] = variable.astype(object)
+            variable = prepared.variables[name]
         settings = _settings(str(name), variable.encoding, given.get(name, {}))
         codecs[str(name)] = checked_compression(settings.pop("compression", None))
         if like is not None and name in like:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import xarray as xr
@@ -37,6 +37,7 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         "decode_timedelta",
         "group",
         "mmap",
+        "storage_options",
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -56,13 +57,14 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         mmap: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> xr.Dataset:
         """Return the lazy Dataset, of the whole run or of one group of it.
 
         Parameters
         ----------
         filename_or_obj
-            Run directory, output path, ``results.json`` or journal.
+            Run directory, output path, ``results.json`` or journal, or the URL of one.
         mask_and_scale, decode_times, concat_characters, decode_coords, use_cftime
             As for `xarray.open_dataset`.
         drop_variables
@@ -73,8 +75,10 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
             A nested result (``"flow"``); default: everything, by path (``"flow.velocity"``).
         mmap
             Map the buffers of a complete run into memory instead of reading them.
+        storage_options
+            For the file system of a URL.
         """
-        return _prepared(filename_or_obj).dataset(
+        return _prepared(filename_or_obj, storage_options).dataset(
             group,
             drop=names_of(drop_variables),
             mmap=mmap,
@@ -99,9 +103,10 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         mmap: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> dict[str, xr.Dataset]:
         """Return one Dataset a group, nested results being groups; see `open_dataset`."""
-        return _prepared(filename_or_obj).groups(
+        return _prepared(filename_or_obj, storage_options).groups(
             group,
             drop=names_of(drop_variables),
             mmap=mmap,
@@ -118,10 +123,10 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         return xr.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **kwargs))
 
 
-def _prepared(source: Any) -> Prepared:
+def _prepared(source: Any, storage_options: Mapping[str, Any] | None) -> Prepared:
     if isinstance(source, Prepared):
         return source
-    made = prepare(source)
+    made = prepare(source, storage_options)
     if made.state == "writing":
         warnings.warn(
             f"the run in {os.fspath(made)!r} is still going: this Dataset is what was complete "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ import orjson
 import xarray as xr
 from dask.callbacks import Callback
 
-from binref_sci.engine.opening import open_dataset
+from binref_sci.engine.opening import open_dataset, open_datatree
 from binref_sci.engine.prepared import prepare
 from binref_sci.engine.virtual import references
 from binref_sci.errors import DatasetExistsError, FormatError
@@ -35,12 +36,13 @@ def export(
     *,
     overwrite: bool = False,
     prefix: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Export a run or a saved dataset; what is exported appears when all of it is there.
 
     Parameters
     ----------
-    source
+    source, storage_options
         As for `open_dataset`.
     target
         Its suffix says what is made: ``.json`` and ``.parquet``, references for kerchunk,
@@ -78,9 +80,11 @@ def export(
     partial = place.with_name(f".{place.stem}.{uuid.uuid4().hex}{kind}")
     try:
         if kind in (".json", ".parquet"):
-            _write_references(references(source, prefix=prefix), partial)
+            _write_references(
+                references(source, prefix=prefix, storage_options=storage_options), partial
+            )
         else:
-            _copy(source, partial, kind)
+            _copy(source, partial, kind, storage_options)
         if place.is_dir():
             shutil.rmtree(place)
         partial.replace(place)
@@ -101,23 +105,36 @@ def _write_references(refs: dict[str, Any], place: Path) -> None:
     mapper.flush()
 
 
-def _copy(source: str | os.PathLike[str], place: Path, kind: str) -> None:
-    prepared = prepare(source)
-    if prepared.saved is not None and len(prepared.saved.groups) > 1:
-        raise FormatError(
-            f"{prepared.path!r} holds a tree of {len(prepared.saved.groups)} groups; open it with "
-            "binref_sci.open_datatree and save that with its to_zarr or to_netcdf"
+def _copy(
+    source: str | os.PathLike[str],
+    place: Path,
+    kind: str,
+    storage_options: Mapping[str, Any] | None,
+) -> None:
+    saved = prepare(source, storage_options).saved
+    made: xr.Dataset | xr.DataTree
+    if saved is not None and len(saved.groups) > 1:
+        tree = open_datatree(source, storage_options=storage_options)
+        made = xr.DataTree.from_dict(
+            {node.path: _even(node.to_dataset(inherit=False)) for node in tree.subtree}
         )
-    ds = _even(open_dataset(source))
-    if kind == ".zarr":
-        delayed = ds.to_zarr(place, zarr_format=3, consolidated=False, compute=False)
+        nodes = [(node.path, node.to_dataset(inherit=False)) for node in made.subtree]
     else:
-        odd = [str(name) for name, one in ds.variables.items() if one.dtype.kind == "c"]
+        made = _even(open_dataset(source, storage_options=storage_options))
+        nodes = [("/", made)]
+    with _Shown(f"export {place.suffix.lstrip('.')}"):
+        if kind == ".zarr":
+            made.to_zarr(place, zarr_format=3, consolidated=False)
+            return
+        odd = [
+            f"{path}/{name}".lstrip("/")
+            for path, ds in nodes
+            for name, one in ds.variables.items()
+            if one.dtype.kind == "c"
+        ]
         if odd:
             raise FormatError(f"netCDF has no complex numbers, but variables {odd} have; try .zarr")
-        delayed = ds.to_netcdf(place, engine="h5netcdf", compute=False)
-    with _Shown(f"export {place.suffix.lstrip('.')}"):
-        delayed.compute()
+        made.to_netcdf(place, engine="h5netcdf")
 
 
 def _even(ds: xr.Dataset) -> xr.Dataset:

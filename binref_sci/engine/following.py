@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xarray as xr
 
 from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
-from binref_sci.engine.inspect import inspect, run_html
+from binref_sci.engine.inspect import inspect_place, run_html
 from binref_sci.engine.opening import opened
-from binref_sci.engine.prepared import Prepared, prepare
-from binref_sci.engine.source import find
+from binref_sci.engine.prepared import Prepared, prepare_place
+from binref_sci.engine.source import Source, find
 from binref_sci.engine.variables import Made
 from binref_sci.errors import RunEndedError
 from binref_sci.html import sizes_text
@@ -23,6 +24,7 @@ from binref_sci.journal import SUFFIX
 from binref_sci.trajectory import Trajectory
 
 _POLL = 0.05  # seconds; a look costs a few stats and the reading of small files
+_POLL_STORE = 1.0  # seconds; there it costs a listing and a few requests
 
 
 class Follower:
@@ -32,14 +34,24 @@ class Follower:
     the ones before stay as they are.
     """
 
-    def __init__(self, source: str | os.PathLike[str], *, start: int, chunks: Any) -> None:
-        place = find(source)
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        start: int,
+        chunks: Any,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._options = storage_options
+        place = find(source, storage_options)
         # The run that was the newest when following began, whatever begins beside it.
         journal = place.results is None and len(place.journals) == 1 and place.path.endswith(SUFFIX)
-        self._source = place.path if journal else place.directory
-        self._directory = place.directory
+        self._directory = os.fspath(place.directory)
+        self._source = place.path if journal else self._directory
+        self._run = _Run.of(self._place())
         self._next = start
         self._chunks = chunks
+        self._poll = _POLL_STORE if place.is_remote else _POLL
 
     @property
     def path(self) -> str:
@@ -47,19 +59,25 @@ class Follower:
         return self._directory
 
     @property
+    def run_id(self) -> str:
+        """Id of the run that is followed; another that begins in its folder is not taken for it."""
+        return self._run.id
+
+    @property
     def state(self) -> journals.RunState:
         """State of the run, looked at now: ``"writing"``, ``"complete"`` or ``"interrupted"``.
 
-        A writer that died, killed or crashed, holds no lock: its run is interrupted.
+        A writer that died, killed or crashed, holds no lock: its run is interrupted. At a URL
+        that cannot be seen, and a run without an end is ``"writing"``.
         """
-        place = find(self._source)
+        place = self._place()
         members = journals.newest_run(journals.heads(place), place)
         return journals.state_of([journals.read(head) for head in members], place)
 
     @property
     def total(self) -> int | None:
         """Number of snapshots that the solver has said there will be; None if it has not."""
-        place = find(self._source)
+        place = self._place()
         heads = journals.newest_run(journals.heads(place), place)
         totals = [journals.read(head).header.total for head in heads]
         return max((total for total in totals if total is not None), default=None)
@@ -106,7 +124,8 @@ class Follower:
                     f"the run in {self._directory!r} has {there} complete snapshots after "
                     f"{timeout:g} s of waiting for {wanted}"
                 )
-            time.sleep(_POLL if until is None else min(_POLL, max(until - time.monotonic(), 0)))
+            left = self._poll if until is None else max(until - time.monotonic(), 0)
+            time.sleep(min(self._poll, left))
 
     def __iter__(self) -> Iterator[xr.Dataset]:
         """Give each new snapshot as a Dataset, once, until the run has ended.
@@ -126,11 +145,11 @@ class Follower:
             elif looked.state != "writing":
                 return
             else:
-                time.sleep(_POLL)
+                time.sleep(self._poll)
 
     def __repr__(self) -> str:
         looked = self._look()
-        total = self._total()
+        total = self.total
         of = "" if total is None else f" of {total}"
         shown = [
             f"{one.name} {sizes_text(one.dims, one.shape)} {one.data.dtype.name}"
@@ -143,22 +162,63 @@ class Follower:
         )
 
     def _repr_html_(self) -> str:
-        return run_html("Follower", inspect(self._source))
+        return run_html("Follower", inspect_place(self._place()))
 
-    def _total(self) -> int | None:
-        place = find(self._source)
-        members = journals.newest_run(journals.heads(place), place)
-        return max(
-            (t for head in members if (t := journals.read(head).header.total) is not None),
-            default=None,
-        )
+    def _place(self) -> Source:
+        """Return where the run lies, without what has come after it."""
+        place = replace(find(self._source, self._options), followed=True)
+        return self._run.only(place) if hasattr(self, "_run") else place
 
     def _look(self) -> Prepared:
-        looked = prepare(self._source)
+        looked = prepare_place(self._place())
         return replace(looked, made=in_step(looked.made)) if looked.state == "writing" else looked
 
     def _opened(self, looked: Prepared) -> xr.Dataset:
         return opened(looked, self._chunks)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The run that is followed.
+
+    Parameters
+    ----------
+    id
+        As its journals have it.
+    started_ns
+        When its call began; 0 if it is none.
+    since_ns
+        When its first journal was made.
+    """
+
+    id: str
+    started_ns: int
+    since_ns: int
+
+    @classmethod
+    def of(cls, place: Source) -> _Run:
+        """Return the newest run of a place."""
+        members = journals.newest_run(journals.heads(place), place)
+        said = str(place.run.get("run_id", ""))
+        if not members:
+            return cls(said, place.started_ns, place.started_ns)
+        mine = members[0].run
+        return cls(mine, place.started_ns if mine == said else 0, members[0].created_ns)
+
+    def only(self, place: Source) -> Source:
+        """Return a place without other runs: those before, and one that has begun since."""
+        said = str(place.run.get("run_id", ""))
+        ours = said == self.id and (not self.started_ns or place.started_ns == self.started_ns)
+        # A run id may be used again: then it is the time that tells.
+        until = place.started_ns if said == self.id and not ours else math.inf
+        kept = tuple(
+            head.path
+            for head in journals.heads(place)
+            if head.run == self.id and self.since_ns <= head.created_ns < until
+        )
+        if ours or not said:
+            return replace(place, journals=kept)
+        return replace(place, journals=kept, results=None, run={})
 
 
 def follow(
@@ -166,8 +226,13 @@ def follow(
     *,
     start: int = 0,
     chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Follower:
     """Follow a run while its solver writes.
+
+    One run is followed, the newest of when it began. A solver that starts again in the same
+    folder begins another: the one that is followed has then ended, its snapshots stay there,
+    and ``follow(...)`` again follows the new one.
 
     Parameters
     ----------
@@ -177,6 +242,9 @@ def follow(
         Snapshot that an iteration begins with; -1: the last one that is there.
     chunks
         Of the Datasets, as for `open_dataset`.
+    storage_options
+        For the file system of a URL. There nobody can see whether a writer lives: until the
+        end of the run is written it is ``"writing"``, and ``wait`` wants a ``timeout``.
 
     Returns
     -------
@@ -207,7 +275,7 @@ def follow(
     [3.0, 7.0]
     >>> folder.cleanup()
     """
-    return Follower(source, start=start, chunks=chunks)
+    return Follower(source, start=start, chunks=chunks, storage_options=storage_options)
 
 
 def in_step(made: list[Made]) -> list[Made]:

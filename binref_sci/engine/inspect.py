@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.indexing import LazyData
-from binref_sci.engine.source import find
+from binref_sci.engine.source import Source, find
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made, preferred_chunks
 from binref_sci.html import Section, facts_html, size_text, sizes_text
@@ -133,15 +134,21 @@ class RunFacts:
 _TOLD = ("component", "version", "endpoint", "run_id", "started", "ended", "state", "error")
 
 
-def inspect(source: str | os.PathLike[str]) -> RunFacts:
-    """Return what lies at a path; journals, times and the response are read, no data.
+def inspect(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> RunFacts:
+    """Return what lies at a path or URL; journals, times and the response are read, no data.
 
     Raises
     ------
     BufferNotFoundError, FormatError, JournalError
         As `open_dataset`, but ragged lists are told in parts.
     """
-    place = find(source)
+    return inspect_place(find(source, storage_options))
+
+
+def inspect_place(place: Source) -> RunFacts:
+    """Return what lies at a place that has been found; as `inspect`."""
     made, attrs, state = variables(place, ragged=True)
     members = journals.newest_run(journals.heads(place), place)
     streams = [_stream(journals.read(head)) for head in members]
@@ -152,7 +159,7 @@ def inspect(source: str | os.PathLike[str]) -> RunFacts:
 
 def run_html(kind: str, facts: RunFacts) -> str:
     """Return facts about a run as HTML, under the name of the class that shows them."""
-    told = [("folder", facts.path)]
+    told = [("folder", os.fspath(facts.path))]
     told += [(key, str(facts.run[key])) for key in _TOLD if key in facts.run and key != "state"]
     for stream in facts.streams:
         of = "" if stream.total is None else f" of {stream.total}"

@@ -21,6 +21,8 @@ from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.variables import Coordinate, Made
 from binref_sci.errors import FormatError
 from binref_sci.plan import Segment, Stored
+from binref_sci.storage import Root
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory
 
 
@@ -123,17 +125,15 @@ def _concatenated(name: str, before: object, after: object, kept: int) -> Trajec
 def chained(parts: Sequence[Trajectory]) -> Trajectory:
     """Return trajectories of one kind one after another, wherever their buffers lie."""
     last = parts[-1]
-    roots = [os.path.realpath(part.stored.root) for part in parts]
-    root = os.path.commonpath(roots)
+    root, folders = _common([part.stored.root for part in parts])
     segments: list[Segment] = []
     times: list[Segment] = []
-    for part, place in zip(parts, roots, strict=True):
+    for part, inside in zip(parts, folders, strict=True):
         if part.compression != last.compression and len(part):
             raise FormatError(
                 f"one run in {root!r} has compression {part.compression}, another "
                 f"{last.compression}; open them one by one"
             )
-        inside = os.path.relpath(place, root)
         segments += [_moved(segment, inside) for segment in part.segments]
         if part.stored_times is not None:
             times += [_moved(segment, inside) for segment in part.stored_times.segments]
@@ -148,6 +148,23 @@ def chained(parts: Sequence[Trajectory]) -> Trajectory:
         block=last.block,
         owner=tuple(part.owner for part in parts),
     )
+
+
+def _common(roots: Sequence[Root]) -> tuple[Root, list[str]]:
+    """Return a folder that all lie in, and where they lie in it."""
+    remote = [root for root in roots if isinstance(root, RemotePath)]
+    if not remote:
+        real = [os.path.realpath(root) for root in roots]
+        common = os.path.commonpath(real)
+        return common, [os.path.relpath(root, common) for root in real]
+    first = remote[0]
+    if len(remote) < len(roots) or any(root.fs != first.fs for root in remote):
+        raise FormatError(
+            f"the runs {[os.fspath(root) for root in roots]} lie in different stores; copy them into one, "
+            "or open them one by one"
+        )
+    common = posixpath.commonpath([root.path for root in remote])
+    return first.at(common), [posixpath.relpath(root.path, common or ".") for root in remote]
 
 
 def _moved(segment: Segment, folder: str) -> Segment:

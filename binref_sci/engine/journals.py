@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import orjson
 
-from binref_sci.engine.source import Source
+from binref_sci.engine.source import AnyPath, Source, first_line, modified_ns
 from binref_sci.errors import BinrefError, BufferNotFoundError, JournalError
 from binref_sci.journal import MAGIC, Journal, State, read_journal
 
@@ -25,7 +24,7 @@ _CLOCK_GRAIN_NS: Final = 20_000_000
 class Head:
     """What the first line of a journal says about its run."""
 
-    path: Path
+    path: AnyPath
     run: str
     created_ns: int
 
@@ -43,15 +42,14 @@ def _adopted(head: Head, source: Source) -> Head:
     run_id = source.run.get("run_id")
     if head.run or not run_id:
         return head
-    written = head.path.stat().st_mtime_ns
+    written = modified_ns(head.path)
     if written < source.started_ns - _CLOCK_GRAIN_NS:
         return head  # an older run's
     return replace(head, run=str(run_id), created_ns=written)
 
 
-def _head(path: Path) -> Head:
-    with path.open("rb") as file:
-        line = file.readline()
+def _head(path: AnyPath) -> Head:
+    line = first_line(path)
     try:
         made = orjson.loads(line)
         if MAGIC not in made:
@@ -157,6 +155,9 @@ def state_of(journals: Iterable[Journal], place: Source) -> RunState:
     states: set[State] = {journal.state for journal in journals}
     said = place.run.get("state")
     if "writing" in states:
+        return "writing"
+    ended = said == "failed" or not ("interrupted" in states or said == "running")
+    if place.is_remote and place.followed and not ended:
         return "writing"
     if "interrupted" in states or said == "failed":
         return "interrupted"

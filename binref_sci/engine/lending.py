@@ -16,6 +16,8 @@ from binref_sci.engine import journals
 from binref_sci.journal import SUFFIX, Journal, SegmentLine, TimeBuffer, read_records
 from binref_sci.labels import Labels
 from binref_sci.plan import Segment, Stored
+from binref_sci.storage import Root, place_of
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory, fold_offsets
 
 
@@ -52,14 +54,14 @@ class Lenders:
     """
 
     def __init__(
-        self, directory: str, newest: Iterable[Journal], older: Iterable[journals.Head]
+        self, directory: Root, newest: Iterable[Journal], older: Iterable[journals.Head]
     ) -> None:
         self._directory = directory
         self._older = list(older)
         self._by_buffer: dict[str, Journal] = {}
         self._seen: set[str] = set()
-        self._lent: set[Path] = set()
-        self._singles: dict[Path, set[int]] = {}
+        self._lent: set[Path | RemotePath] = set()
+        self._singles: dict[Path | RemotePath, set[int]] = {}
         for journal in newest:
             self._add(journal, "")
 
@@ -77,7 +79,7 @@ class Lenders:
         folder = posixpath.dirname(path)
         if folder not in self._seen and ".." not in folder.split("/"):
             self._seen.add(folder)
-            for place in Path(self._directory, folder).glob(f"*{SUFFIX}"):
+            for place in (place_of(self._directory) / folder).glob(f"*{SUFFIX}"):
                 self._keep(journals.Head(place, "", 0), folder)
         return self._by_buffer.get(path)
 
@@ -109,7 +111,7 @@ class Lenders:
         """Return where the times of a list of snapshots lie, one after another."""
         segments: list[Segment] = []
         first: TimeBuffer | None = None
-        directory = ""
+        directory: Root = ""
         for segment in field.segments:
             journal = self._journal_of(segment.path)
             places = None if journal is None else _places(journal, segment, field)

@@ -21,7 +21,7 @@ import orjson
 from binref_sci.errors import JournalError, WriterError
 from binref_sci.journal import RUN_FILE, take_lock
 from binref_sci.labels import attrs_from_json, attrs_to_json
-from binref_sci.storage import write_atomically
+from binref_sci.storage import Root, write_atomically
 
 KEY: Final = "dataset"
 ROOT: Final = "/"
@@ -79,7 +79,7 @@ def new_manifest(groups: Mapping[str, Group]) -> Manifest:
     return Manifest(uuid.uuid4().hex, uuid.uuid4().hex, groups, _now())
 
 
-def manifest_of(run: Mapping[str, Any], where: str) -> Manifest | None:
+def manifest_of(run: Mapping[str, Any], where: Root) -> Manifest | None:
     """Return what ``run.json`` says, or None if it is about something else.
 
     Raises

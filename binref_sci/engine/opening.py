@@ -19,6 +19,7 @@ def open_dataset(
     *,
     chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
     mmap: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> xr.Dataset:
     """Open what a run has written as a lazy, labelled Dataset.
@@ -34,6 +35,7 @@ def open_dataset(
         other file with a ``json+binref`` response, or a journal. A list of them is one
         simulation that was restarted, in order of time: from the first time of a later run
         on its snapshots count, those of the run before at that time or after are left out.
+        Each may be a URL that fsspec knows: ``"s3://bucket/run"``, ``"memory://run"``.
     chunks
         ``{}``, the default: dask arrays with chunks of whole snapshots, about 16 MiB, none
         across two buffers. A dict by dimension, an integer, ``"auto"`` or ``-1``: as in
@@ -41,7 +43,9 @@ def open_dataset(
     mmap
         Map the buffers of a complete run into memory: nothing is copied, but a file that
         shrinks meanwhile kills the interpreter, and mapped pages count as a dask worker's
-        memory.
+        memory. Not for URLs.
+    storage_options
+        For the file system of a URL, as fsspec takes them: ``{"anon": True}``.
     **kwargs
         As for `xarray.open_dataset`: ``group``, ``drop_variables``, ``decode_times``, ...
 
@@ -55,7 +59,8 @@ def open_dataset(
 
         ``encoding["source"]`` is the folder that was opened, ``encoding["binref_state"]``
         is ``"writing"``, ``"complete"`` or ``"interrupted"``. Of the last and the first
-        all complete snapshots are there.
+        all complete snapshots are there. At a URL a living writer cannot be seen: what has
+        no end is ``"interrupted"``.
 
         Where variables disagree about the length or coordinates of a dimension, the first
         keeps its name; for the others it is called ``<variable>_<dimension>``: ``energy_time``
@@ -85,8 +90,8 @@ def open_dataset(
     >>> folder.cleanup()
     """
     many = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    prepared = prepare_joined(source) if many else prepare(source)  # type: ignore[arg-type]  # ditto
-    return opened(prepared, chunks, mmap=mmap, **kwargs)
+    look: Any = prepare_joined if many else prepare
+    return opened(look(source, storage_options), chunks, mmap=mmap, **kwargs)
 
 
 def dataset_of(
@@ -123,13 +128,14 @@ def open_datatree(
     *,
     chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
     mmap: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     """Open what a run has written as a tree: nested results are groups.
 
     Parameters
     ----------
-    source, chunks, mmap, **kwargs
+    source, chunks, mmap, storage_options, **kwargs
         As for `open_dataset`.
 
     Raises
@@ -151,7 +157,7 @@ def open_datatree(
     array([0., 1., 2.])
     >>> folder.cleanup()
     """
-    prepared = prepare(source)
+    prepared = prepare(source, storage_options)
     prepared.asked = chunks
     return xr.open_datatree(
         prepared, engine=BinrefBackendEntrypoint, chunks=chunks, mmap=mmap, **kwargs

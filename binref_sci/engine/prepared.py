@@ -17,7 +17,7 @@ from binref_sci.engine.joining import joined
 from binref_sci.engine.journals import RunState
 from binref_sci.engine.manifest import Manifest, manifest_of
 from binref_sci.engine.saved import saved_group, saved_variables
-from binref_sci.engine.source import find
+from binref_sci.engine.source import Source, find
 from binref_sci.engine.variables import Made, to_variable, token_of
 from binref_sci.errors import FormatError
 
@@ -49,6 +49,8 @@ class Prepared(os.PathLike[str]):
         ones are preferred: it would warn that others cost, which here they do not.
     saved
         What `to_binref` has saved here, if that is what it is.
+    is_remote
+        Whether it lies in a store.
     """
 
     path: str
@@ -58,6 +60,7 @@ class Prepared(os.PathLike[str]):
     state: RunState | None = None
     asked: Any = None
     saved: Manifest | None = None
+    is_remote: bool = False
     in_memory: dict[str, xr.Variable] = field(default_factory=dict, init=False)
     preferred: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
 
@@ -77,6 +80,7 @@ class Prepared(os.PathLike[str]):
         self, group: str | None = None, *, drop: frozenset[str], mmap: bool, **decoders: Any
     ) -> xr.Dataset:
         """Return the Dataset of a group, or of everything by path."""
+        self._check(mmap=mmap)
         made, attrs = self.made, dict(self.attrs)
         if self.saved is not None:
             return self._saved_dataset(group, drop, mmap=mmap, decoders=decoders)
@@ -95,6 +99,7 @@ class Prepared(os.PathLike[str]):
         self, group: str | None = None, *, drop: frozenset[str], mmap: bool, **decoders: Any
     ) -> dict[str, xr.Dataset]:
         """Return the Datasets of all groups below one, by path."""
+        self._check(mmap=mmap)
         if self.saved is not None:
             root = saved_group(self.saved, group, self.path)[0].rstrip("/")
             return {
@@ -124,6 +129,13 @@ class Prepared(os.PathLike[str]):
                 decoders=decoders,
             )
         return found
+
+    def _check(self, *, mmap: bool) -> None:
+        if mmap and self.is_remote:
+            raise ValueError(
+                f"mmap=True maps files of this machine, and {self.path!r} is a URL; leave it out, or "
+                "copy the run to a disk first"
+            )
 
     def _saved_dataset(
         self, path: str | None, drop: frozenset[str], *, mmap: bool, decoders: dict[str, Any]
@@ -185,15 +197,27 @@ class Prepared(os.PathLike[str]):
         return ds
 
 
-def prepare(source: str | os.PathLike[str]) -> Prepared:
-    """Look at what lies at a path; reads journals, times and the response's JSON.
+def prepare(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Prepared:
+    """Look at what lies at a path or URL; reads journals, times and the response's JSON.
 
     Raises
     ------
     BufferNotFoundError, FormatError, JournalError
         As `open_dataset`.
     """
-    place = find(source)
+    return prepare_place(find(source, storage_options))
+
+
+def prepare_place(place: Source) -> Prepared:
+    """Look at a place that has been found.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `open_dataset`.
+    """
     manifest = manifest_of(place.run, place.directory)
     if manifest is not None:
         made = [
@@ -201,13 +225,17 @@ def prepare(source: str | os.PathLike[str]) -> Prepared:
             for path, group in manifest.groups.items()
             for one in saved_variables(group, place.directory)
         ]
-        return Prepared(place.path, made, {}, {}, "complete", saved=manifest)
+        return Prepared(
+            place.path, made, {}, {}, "complete", saved=manifest, is_remote=place.is_remote
+        )
     made, attrs, state = variables(place)
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
-    return Prepared(place.path, made, attrs, about, state)
+    return Prepared(place.path, made, attrs, about, state, is_remote=place.is_remote)
 
 
-def prepare_joined(sources: Sequence[str | os.PathLike[str]]) -> Prepared:
+def prepare_joined(
+    sources: Sequence[str | os.PathLike[str]], storage_options: Mapping[str, Any] | None = None
+) -> Prepared:
     """Look at the runs of one simulation that was restarted, in order of time.
 
     Raises
@@ -215,7 +243,7 @@ def prepare_joined(sources: Sequence[str | os.PathLike[str]]) -> Prepared:
     BufferNotFoundError, FormatError, JournalError
         As `prepare`; also if the runs are no parts of one simulation.
     """
-    runs = [prepare(source) for source in sources]
+    runs = [prepare(source, storage_options) for source in sources]
     if not runs:
         raise FormatError("there is no run to open: the list of paths is empty")
     for run in runs:
@@ -226,7 +254,7 @@ def prepare_joined(sources: Sequence[str | os.PathLike[str]]) -> Prepared:
             )
     last = runs[-1]
     made = joined([(run.path, run.made) for run in runs])
-    return Prepared(last.path, made, last.attrs, last.about, last.state)
+    return Prepared(last.path, made, last.attrs, last.about, last.state, is_remote=last.is_remote)
 
 
 def _parts_of(path: str) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
@@ -11,12 +13,14 @@ from binref_sci.engine.source import find
 from binref_sci.trajectory import Trajectory
 
 
-def open_references(source: str | os.PathLike[str]) -> dict[str, BinrefArray | Trajectory]:
+def open_references(
+    source: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> dict[str, BinrefArray | Trajectory]:
     """Return the arrays in buffers that a run has written, lazily, by path.
 
     Parameters
     ----------
-    source
+    source, storage_options
         As for `open_dataset`.
 
     Returns
@@ -43,7 +47,7 @@ def open_references(source: str | os.PathLike[str]) -> dict[str, BinrefArray | T
     {'snapshots.[0]': (1, 3), 'snapshots.[1]': (1, 1, 1)}
     >>> folder.cleanup()
     """
-    place = find(source)
+    place = find(source, storage_options)
     made: dict[str, BinrefArray | Trajectory] = {}
     members = journals.newest_run(journals.heads(place), place)
     if place.results is not None and journals.follows_results(members, place):

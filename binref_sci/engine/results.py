@@ -15,6 +15,8 @@ from binref_sci.array import BinrefArray
 from binref_sci.errors import FormatError
 from binref_sci.folding import Odd, are_references, fold_json, gc_paused, is_reference
 from binref_sci.reference import ArrayRef
+from binref_sci.storage import Root, place_of
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory
 from binref_sci.wire import decode_inline, is_array_json, ref_from_json
 
@@ -24,7 +26,9 @@ Leaves = Iterator[tuple[str, Leaf]]
 _INFINITIES: Final = ("Infinity", "-Infinity")  # numbers that JSON lacks, as the wire has them
 
 
-def read_results(path: Path, directory: str, *, ragged: bool = False) -> list[tuple[str, Leaf]]:
+def read_results(
+    path: Path | RemotePath, directory: Root, *, ragged: bool = False
+) -> list[tuple[str, Leaf]]:
     """Return the output fields of a response, by path, without reading a buffer.
 
     Fields of nested results are spelled as in the wire's paths: ``flow.velocity``,
@@ -76,7 +80,7 @@ def read_results(path: Path, directory: str, *, ragged: bool = False) -> list[tu
 class _Reader:
     """Walks a response."""
 
-    def __init__(self, directory: str, *, ragged: bool) -> None:
+    def __init__(self, directory: Root, *, ragged: bool) -> None:
         self._directory = directory
         self._ragged = ragged
         self._paths: dict[str, str] = {}
@@ -176,9 +180,9 @@ class _Reader:
         return known
 
 
-def _beside(directory: str, path: str) -> str:
+def _beside(directory: Root, path: str) -> str:
     outer, slash, inner = path.partition("/")
-    folder = Path(directory)
+    folder = place_of(directory)
     if slash and inner and outer not in ("", ".", "..") and not (folder / outer).exists():
         named = outer.startswith("run_") or outer == folder.name
         if named and (folder / inner).exists():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -14,6 +13,7 @@ from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made
 from binref_sci.errors import BufferNotFoundError, FormatError
 from binref_sci.journal import Journal, read_journal
+from binref_sci.storage import Root, place_of
 from binref_sci.trajectory import Trajectory
 
 
@@ -47,7 +47,7 @@ def saved_group(manifest: Manifest, path: str | None, directory: str) -> tuple[s
     return wanted, group
 
 
-def saved_variables(group: Group, directory: str) -> list[Made]:
+def saved_variables(group: Group, directory: Root) -> list[Made]:
     """Return the variables of a group, encoded; reads their journals, no data.
 
     Raises
@@ -58,13 +58,13 @@ def saved_variables(group: Group, directory: str) -> list[Made]:
     made = []
     for name, journal in group.variables.items():
         try:
-            made.append(saved_variable(name, read_journal(Path(directory, journal))))
+            made.append(saved_variable(name, read_journal(place_of(directory) / journal)))
         except BufferNotFoundError as error:
             raise BufferNotFoundError(f"variable {name!r}: {error}") from error
     return made
 
 
-def all_variables(manifest: Manifest, directory: str) -> list[Made]:
+def all_variables(manifest: Manifest, directory: Root) -> list[Made]:
     """Return the variables of all groups; those below the root are called by their path."""
     return [
         one if path == ROOT else replace(one, name=f"{path.lstrip('/')}/{one.name}")

@@ -145,8 +145,12 @@ def _path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"the path must be text, got {text!r}")
-    if "://" in text:
-        raise FormatError(f"{text!r} is a URL; datasets are saved to local folders")
+    if "://" in text and not text.startswith("file://"):
+        raise FormatError(
+            f"{text!r} is a URL, and parts of an object cannot be written in place: write to a local "
+            "folder, then upload its files, run.json last (How to: Open and keep runs at URLs)"
+        )
+    text = text.removeprefix("file://")
     return os.fspath(Path(text).expanduser().absolute())
 
 
@@ -331,7 +335,7 @@ class _Saving:
             if journal.header.compression is not None:
                 raise WriterError(
                     f"variable {name!r} is compressed: its parts differ in size and cannot be "
-                    "written in place; save it again as a whole"
+                    "written in place; save all of it again with mode='a', or without compression"
                 )
             plans.append((part, journal, tuple(spans[dim] for dim in part.dims)))
         for part, journal, key in plans:
@@ -427,7 +431,8 @@ def _shapes(
             if part.dims[0] != append_dim:
                 raise WriterError(
                     f"variable {name!r} has dims {part.dims}: only along the first can it grow, "
-                    f"not along {append_dim!r}"
+                    f"not along {append_dim!r}; transpose what is there and save it again with "
+                    "mode='w', or append along another dimension"
                 )
             if before.shape[1:] != shape[1:]:
                 raise WriterError(

@@ -1,4 +1,4 @@
-"""What a path names: a run directory, an output path, a result or a journal."""
+"""What a path or URL names: a run directory, an output path, a result or a journal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError
 from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX, locked
+from binref_sci.storage import Root, place_of, root_of
+from binref_sci.storage.remote import RemotePath
+
+AnyPath = Path | RemotePath
 
 RESULTS_FILE: Final = "results.json"
 
@@ -28,22 +34,31 @@ class Source:
     Parameters
     ----------
     path
-        What was asked for, absolute.
+        What was asked for, absolute, or its URL.
     directory
-        What references are relative to, absolute.
+        What references are relative to: absolute, or a folder of a store.
     results
         The response, if there is one.
     journals
         All journals to be looked at, of any run.
     run
         Content of ``run.json``; empty if there is none.
+    followed
+        Whether it is watched for more. In a store nobody can tell whether a writer lives;
+        of a run that is watched there it is taken for granted until the end is written.
     """
 
     path: str
-    directory: str
-    results: Path | None = None
-    journals: tuple[Path, ...] = ()
+    directory: Root
+    results: AnyPath | None = None
+    journals: tuple[AnyPath, ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
+    followed: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it lies in a store."""
+        return isinstance(self.directory, RemotePath)
 
     @property
     def started_ns(self) -> int:
@@ -53,11 +68,20 @@ class Source:
     @property
     def call_lives(self) -> bool:
         """Whether a process holds ``run.json``: it says "running" for ever if one is killed."""
-        return locked(Path(self.directory, RUN_FILE))
+        return locked(place_of(self.directory) / RUN_FILE)
 
 
-def find(source: str | os.PathLike[str]) -> Source:
-    """Return what lies at a path.
+def find(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Source:
+    """Return what lies at a path or URL.
+
+    Parameters
+    ----------
+    source
+        Path, or a URL that fsspec knows.
+    storage_options
+        For the file system of a URL.
 
     Raises
     ------
@@ -73,9 +97,9 @@ def find(source: str | os.PathLike[str]) -> Source:
     text = os.fspath(source)
     if not isinstance(text, str):
         raise TypeError(f"the path must be text, got {text!r}")
-    if "://" in text:
-        raise FormatError(f"{text!r} is a URL; only local folders can be opened so far")
-    path = Path(text).expanduser().absolute()
+    if not text:
+        raise BufferNotFoundError("the path is empty; '.' is the working directory")
+    path = place_at(text, storage_options)
     if path.is_dir():
         return _directory(path)
     if not path.exists():
@@ -86,10 +110,34 @@ def find(source: str | os.PathLike[str]) -> Source:
     return _file(path)
 
 
-def _file(path: Path) -> Source:
-    with path.open("rb") as file:
-        head = file.read(_SNIFFED)
-    given, directory = os.fspath(path), os.fspath(path.parent)
+def place_at(text: str, storage_options: Mapping[str, Any] | None = None) -> AnyPath:
+    """Return the place that a path or URL names; ``file://`` is a path.
+
+    Raises
+    ------
+    FormatError
+        If fsspec does not know the protocol, or a package for it is missing.
+    ValueError
+        If there are options for a local path.
+    """
+    if "://" not in text and "::" not in text:
+        if storage_options:
+            raise ValueError(
+                f"storage_options are for URLs, and {text!r} is a local path; leave them out"
+            )
+        return Path(text).expanduser().absolute()
+    try:
+        fs, path = url_to_fs(text, **(storage_options or {}))
+    except (ImportError, ValueError) as error:
+        raise FormatError(f"{text!r} cannot be opened: {error}") from error
+    if isinstance(fs, LocalFileSystem):
+        return Path(path)
+    return RemotePath(fs, path.rstrip("/"))
+
+
+def _file(path: AnyPath) -> Source:
+    head = _head(path, _SNIFFED)
+    given, directory = os.fspath(path), root_of(path.parent)
     if path.name.endswith(SUFFIX) or head.startswith(b'{"%s"' % MAGIC.encode()):
         return Source(given, directory, journals=(path,))
     if not head.lstrip().startswith(b"{"):
@@ -101,7 +149,33 @@ def _file(path: Path) -> Source:
     return Source(given, directory, results=path, run={})
 
 
-def _directory(path: Path) -> Source:
+def _head(path: AnyPath, nbytes: int) -> bytes:
+    if isinstance(path, RemotePath):
+        return path.read_head(nbytes)
+    with path.open("rb") as file:
+        return file.read(nbytes)
+
+
+def entries(folder: AnyPath, pattern: str = "*") -> list[AnyPath]:
+    """Return what lies in a folder, by name."""
+    found: list[AnyPath] = [*folder.glob(pattern)]
+    return sorted(found, key=lambda path: path.name)
+
+
+def first_line(path: AnyPath) -> bytes:
+    """Return the first line of a file."""
+    if isinstance(path, RemotePath):
+        return path.read_bytes().partition(b"\n")[0]
+    with path.open("rb") as file:
+        return file.readline()
+
+
+def modified_ns(path: AnyPath) -> int:
+    """Return when a file was last written, in nanoseconds since 1970."""
+    return path.modified_ns if isinstance(path, RemotePath) else path.stat().st_mtime_ns
+
+
+def _directory(path: AnyPath) -> Source:
     if is_run_directory(path):
         return run_directory(path)
     runs = list(_runs_in(path))
@@ -115,7 +189,7 @@ def _directory(path: Path) -> Source:
     return run_directory(max(runs, key=_age))
 
 
-def is_run_directory(path: Path) -> bool:
+def is_run_directory(path: AnyPath) -> bool:
     """Tell whether a folder holds what one call, or a writer on its own, has written."""
     return (
         (path / RUN_FILE).is_file()
@@ -124,36 +198,41 @@ def is_run_directory(path: Path) -> bool:
     )
 
 
-def _runs_in(path: Path) -> Iterator[Path]:
+def _runs_in(path: AnyPath) -> Iterator[AnyPath]:
     for entry in path.iterdir():
         # One that begins with a dot is still being written.
         if entry.is_dir() and not entry.name.startswith(".") and is_run_directory(entry):
             yield entry
 
 
-def _age(path: Path) -> tuple[int, str]:
+def _age(path: AnyPath) -> tuple[int, str]:
     started = _started_ns(_run(path))
     if not started:
-        started = max((journal.stat().st_mtime_ns for journal in path.iterdir()), default=0)
+        started = max((modified_ns(journal) for journal in path.iterdir()), default=0)
     return started, path.name
 
 
-def run_directory(path: Path) -> Source:
+def run_directory(path: AnyPath) -> Source:
     """Return what lies in a run directory."""
     results, run = path / RESULTS_FILE, _run(path)
     manifest = manifest_of(run, os.fspath(path))
+    journals: list[AnyPath] = (
+        [*path.glob(f"*{SUFFIX}")]
+        if manifest is None
+        else [path / name for name in manifest.journals]
+    )
+    if isinstance(path, RemotePath):
+        path.fetch(journals)  # type: ignore[arg-type]  # those of a store lie in it
     return Source(
         os.fspath(path),
-        os.fspath(path),
+        root_of(path),
         results if results.is_file() else None,
-        tuple(sorted(path.glob(f"*{SUFFIX}")))
-        if manifest is None
-        else tuple(sorted(path / name for name in manifest.journals)),
+        tuple(sorted(journals)),
         run,
     )
 
 
-def _run(path: Path) -> Mapping[str, Any]:
+def _run(path: AnyPath) -> Mapping[str, Any]:
     """Return the content of ``run.json``; empty if there is none, or another program's."""
     try:
         content = orjson.loads((path / RUN_FILE).read_bytes())

@@ -24,17 +24,23 @@ from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Made, to_variable
 from binref_sci.errors import FormatError
 from binref_sci.plan import Segment, Stored
+from binref_sci.storage import Root
 
 Refs = dict[str, Any]
 _FILL: Final = "_FillValue"
 
 
-def references(source: str | os.PathLike[str], *, prefix: str | None = None) -> Refs:
+def references(
+    source: str | os.PathLike[str],
+    *,
+    prefix: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Refs:
     """Return references to what lies at a path, as kerchunk has them (version 1).
 
     Parameters
     ----------
-    source
+    source, storage_options
         As for `open_dataset`.
     prefix
         Where buffers will be found, with ``/`` or another separator at its end: the URL of
@@ -45,7 +51,7 @@ def references(source: str | os.PathLike[str], *, prefix: str | None = None) -> 
     FormatError
         If a variable is compressed, or its blocks form no regular grid.
     """
-    prepared = prepare(source)
+    prepared = prepare(source, storage_options)
     refs: Refs = {".zgroup": _json({"zarr_format": 2})}
     if prepared.saved is None:
         found, _, _ = assembled(prepared.made)
@@ -153,8 +159,10 @@ def _places(
             number += 1
 
 
-def _path(root: str, segment: Segment, prefix: str | None) -> str:
-    return f"{root.rstrip('/')}/{segment.path}" if prefix is None else prefix + segment.path
+def _path(root: Root, segment: Segment, prefix: str | None) -> str:
+    return (
+        f"{os.fspath(root).rstrip('/')}/{segment.path}" if prefix is None else prefix + segment.path
+    )
 
 
 def _grid(name: str, data: BlockArray) -> tuple[int, ...]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import anywidget
-import numpy as np
 import traitlets as t
 import xarray as xr
 from matplotlib.animation import FuncAnimation
@@ -18,9 +16,10 @@ from matplotlib.animation import FuncAnimation
 from binref_sci.errors import BinrefError
 from binref_sci.notebook import movie
 from binref_sci.notebook.colouring import Colouring
+from binref_sci.notebook.colours import Colours, coloured
 from binref_sci.notebook.frames import CACHE_BYTES
-from binref_sci.notebook.limits import Limits, scanned
-from binref_sci.notebook.live import POLL, Live
+from binref_sci.notebook.limits import Limits
+from binref_sci.notebook.live import Live
 from binref_sci.notebook.picture import draw_frame, to_animation
 from binref_sci.notebook.pins import Pins
 from binref_sci.notebook.scene import Scene
@@ -73,17 +72,15 @@ class Player(anywidget.AnyWidget):
         cache_bytes: int = CACHE_BYTES,
         **traits: Any,
     ) -> None:
-        self._control = threading.RLock()
-        self._limits = limits
         self._live = live
-        self._stop = threading.Event()
         self._browser: dict[str, Any] = {}
         self._session = Session(self.send, scene, limits.colourings, cache_bytes=cache_bytes)
+        self._colours = Colours(self._session, limits, self._set)
         self._pins = Pins(self._session)
         super().__init__(
             scene=scene.to_json(),
             n=scene.n,
-            **_coloured(limits.colourings),
+            **coloured(limits.colourings),
             positions=list(scene.positions),
             live={} if live is None else live.to_json(attached=True),
             status={"text": "", "fraction": None},
@@ -115,12 +112,12 @@ class Player(anywidget.AnyWidget):
     @property
     def colourings(self) -> tuple[Colouring, ...]:
         """The colour scale of each variable."""
-        return self._limits.colourings
+        return self._colours.now
 
     @property
     def vmin(self) -> float:
         """Lower limit of the (first) colour scale; setting it sets it of all."""
-        return self._limits.colourings[0].vmin
+        return self._colours.now[0].vmin
 
     @vmin.setter
     def vmin(self, value: float) -> None:
@@ -129,7 +126,7 @@ class Player(anywidget.AnyWidget):
     @property
     def vmax(self) -> float:
         """Upper limit of the (first) colour scale; setting it sets it of all."""
-        return self._limits.colourings[0].vmax
+        return self._colours.now[0].vmax
 
     @vmax.setter
     def vmax(self, value: float) -> None:
@@ -138,12 +135,11 @@ class Player(anywidget.AnyWidget):
     @property
     def cmap(self) -> str:
         """Name of the (first) colormap; setting it sets it of all."""
-        return self._limits.colourings[0].cmap.name
+        return self._colours.now[0].cmap.name
 
     @cmap.setter
     def cmap(self, value: Any) -> None:
-        with self._control:
-            self._recolour(self._limits.ruled(cmap=value))
+        self._colours.rule(cmap=value)
 
     def set_limits(
         self, vmin: float | None = None, vmax: float | None = None, *, colour: int | None = None
@@ -162,16 +158,7 @@ class Player(anywidget.AnyWidget):
         ValueError
             If `vmin` is above `vmax`.
         """
-        with self._control:
-            made = self._limits
-            for k, one in enumerate(made.colourings):
-                if colour in (None, k):
-                    low = one.vmin if vmin is None else float(vmin)
-                    high = one.vmax if vmax is None else float(vmax)
-                    if low > high:
-                        raise ValueError(f"vmin={low:g} is above vmax={high:g}")
-                    made = made.given(k, low, high)
-            self._recolour(made)
+        self._colours.set(vmin, vmax, colour=colour)
 
     @property
     def pins(self) -> list[xr.DataArray]:
@@ -237,7 +224,7 @@ class Player(anywidget.AnyWidget):
         """
         return movie.save(
             self._session.scene,
-            self._limits.colourings,
+            self._colours.now,
             path,
             index=self.index if index is None else index,
             fps=self.fps if fps is None else fps,
@@ -262,7 +249,7 @@ class Player(anywidget.AnyWidget):
         AxesImage, or list of Line2D
             The artist; of several panels a list of these.
         """
-        scene, colourings = self._session.scene, self._limits.colourings
+        scene, colourings = self._session.scene, self._colours.now
         return draw_frame(scene, colourings, self.index if i is None else i, ax=ax, **options)
 
     def to_animation(self, **options: Any) -> FuncAnimation:
@@ -275,7 +262,7 @@ class Player(anywidget.AnyWidget):
         **options
             As for `plot_frame`.
         """
-        scene, colourings = self._session.scene, self._limits.colourings
+        scene, colourings = self._session.scene, self._colours.now
         return to_animation(scene, colourings, fps=self.fps, **options)
 
     def stats(self) -> dict[str, Any]:
@@ -284,7 +271,7 @@ class Player(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End it and let go of the data; the widget vanishes from the page."""
-        self._stop.set()
+        self._colours.stop()
         self._session.close()
         self._pins.clear()
         self._live = None
@@ -299,7 +286,7 @@ class Player(anywidget.AnyWidget):
             return made
         data, metadata = made
         try:
-            image = png(self._session.scene, self._limits.colourings, self.index)
+            image = png(self._session.scene, self._colours.now, self.index)
         except (BinrefError, OSError, IndexError, ValueError):
             return made  # a frame that cannot be read is told by the player itself
         return {**data, "image/png": base64.b64encode(image).decode()}, metadata
@@ -315,7 +302,7 @@ class Player(anywidget.AnyWidget):
             f"colours within {(one.vmax - one.vmin) / _CODES:.2g}"
             if type(one.norm).__name__ == "Normalize"
             else f"{one.vmin:g} to {one.vmax:g} ({one.rule})"
-            for one in self._limits.colourings
+            for one in self._colours.now
         )
         panels = f", {len(scene.panels)} panels" if len(scene.panels) > 1 else ""
         return (
@@ -352,17 +339,9 @@ class Player(anywidget.AnyWidget):
             case "unpin":
                 self.pinned = [pin for pin in self.pinned if pin["id"] != content["id"]]
             case "limits":
-                self._stop.set()
-                if content["how"] == "full":
-                    session.later(self._scan())
-                else:
-                    session.do(lambda: self._relimit(content))
-            case "stop":
-                self._stop.set()
-            case "colour":
-                session.do(lambda: self._rule(cmap=content["cmap"]))
-            case "norm":
-                session.do(lambda: self._rule(norm=content["kind"]))
+                self._colours.handle({"i": self.index, **content})
+            case "stop" | "colour" | "norm":
+                self._colours.handle(content)
             case "attach":
                 self.live = {**self.live, "attached": bool(content["on"])}
             case "stats":
@@ -370,74 +349,11 @@ class Player(anywidget.AnyWidget):
             case _:
                 session.handle(content)
 
-    def _relimit(self, content: Mapping[str, Any]) -> None:
-        scene = self._session.scene
-        with self._control:
-            match content["how"]:
-                case "sampled":
-                    self._recolour(self._limits.open().sampled(scene))
-                case "frame":
-                    frame = int(content.get("i", self.index))
-                    self._recolour(self._limits.open().frame(scene, frame))
-                case "given":
-                    k = int(content.get("colour", 0))
-                    low, high = float(content["lo"]), float(content["hi"])
-                    self._recolour(self._limits.given(k, low, high))
-                case how:
-                    raise ValueError(f"limits: {how!r} is not known")
-
-    def _rule(self, **rules: Any) -> None:
-        with self._control:
-            self._recolour(self._limits.ruled(**rules))
-
-    def _scan(self) -> Iterator[None]:
-        """Scan all frames for their extremes; what is wanted meanwhile goes first."""
-        stop = self._stop = threading.Event()
-        session = self._session
-        said = -1.0
-
-        def progress(done: int, n: int) -> None:
-            nonlocal said
-            fraction = done / max(n, 1)
-            if fraction - said >= 0.01:
-                said = fraction
-                self._set(status={"text": "scanning all frames", "fraction": round(fraction, 3)})
-            session.breathe()
-
-        def stopped() -> bool:
-            return stop.is_set() or session.closed
-
-        yield
-        try:
-            found = scanned(session.scene, progress=progress, stopped=stopped)
-            with self._control:
-                if not stopped():
-                    self._recolour(self._limits.open().of_values(found))
-        finally:
-            self._set(status={"text": "", "fraction": None})
-
     def _slide(self, positions: Sequence[int]) -> None:
         """Show another position of the sliders."""
-        with self._control:
-            scene = self._session.scene
-            if tuple(positions) == scene.positions:
-                return
-            scene = scene.at(positions)
-            if any(one.rule in ("sampled", "full", "frame") for one in self._limits.colourings):
-                self._limits = self._limits.sampled(scene)
-            self._session.move(scene, self._limits.colourings)
-            self._set(**_coloured(self._limits.colourings), ver=self._session.ver)
+        scene = self._colours.move(positions)
+        if scene is not None:
             self._pins.restart(scene, self.pinned)
-
-    def _recolour(self, made: Limits) -> None:
-        """Show other colours; called with the lock."""
-        before, self._limits = self._limits, made
-        if _same_codes(before.colourings, made.colourings):
-            self._session.frames.colourings = made.colourings
-            self._set(**_coloured(made.colourings))
-            return
-        self._session.recolour(made.colourings)
-        self._set(**_coloured(made.colourings), ver=self._session.ver)
 
     def _look(self) -> float | None:
         """Look at the run; return the seconds until it should be looked at again."""
@@ -451,7 +367,7 @@ class Player(anywidget.AnyWidget):
         told = live.to_json(attached=bool(self.live.get("attached")))
         if scene is not None or told["state"] != self.live.get("state"):
             self._set(live=told, **({} if scene is None else {"n": scene.n}))
-        return POLL if live.state == "writing" else None
+        return live.pause
 
     def _set(self, **traits: Any) -> None:
         """Set traits in one message to the browser."""
@@ -476,25 +392,3 @@ def _moved(change: Any) -> None:
 
 def _pinned(change: Any) -> None:
     change["owner"]._pins.update(change["new"])
-
-
-def _coloured(colourings: Sequence[Colouring]) -> dict[str, Any]:
-    return {
-        "colours": [one.to_json() for one in colourings],
-        "luts": b"".join(np.ascontiguousarray(one.lut).tobytes() for one in colourings),
-    }
-
-
-def _same_codes(before: Sequence[Colouring], after: Sequence[Colouring]) -> bool:
-    """Tell whether every value has the code that it had."""
-    return all(
-        type(one.norm) is type(other.norm)
-        and (one.vmin, one.vmax) == (other.vmin, other.vmax)
-        and _boundaries(one) == _boundaries(other)
-        and type(one.norm).__name__ in ("Normalize", "LogNorm", "BoundaryNorm")
-        for one, other in zip(before, after, strict=True)
-    )
-
-
-def _boundaries(one: Colouring) -> list[float]:
-    return list(getattr(one.norm, "boundaries", ()))

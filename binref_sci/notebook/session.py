@@ -22,6 +22,7 @@ import numpy as np
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import CACHE_BYTES, Frames, Item, View
 from binref_sci.notebook.scene import Scene
+from binref_sci.notebook.worker import Worker
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
@@ -31,8 +32,6 @@ SMALL_BYTES: Final = 300_000
 TOGETHER: Final = 4
 _MOST_CREDIT = 64
 _LINGER = 0.008  # seconds that a frame waits for others to travel with
-_PATIENCE = 5.0  # seconds that closing waits for a read to come back
-_AGAIN = 5.0  # seconds until something is looked at again after a look that failed
 _PROBE = bytes(range(16))
 
 
@@ -67,7 +66,7 @@ class Want:
         return i, self.ver, self.view, self.fmt
 
 
-class Session:
+class Session(Worker):
     """Serves one player.
 
     Parameters
@@ -88,21 +87,16 @@ class Session:
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
+        super().__init__()
         self._send_message = send
         self._sending = threading.Lock()
-        self._changed = threading.Condition()
         self._frames: Frames | None = Frames(scene, colourings, cache_bytes=cache_bytes)
         self.ver = 0
         self._want: Want | None = None
         self._seq = 0
         self._flying: dict[int, tuple[Any, ...]] = {}
         self._failed: set[tuple[Any, ...]] = set()
-        self._tasks: deque[Callable[[], None]] = deque()
-        self._slow: deque[Iterator[None]] = deque()
-        self._due: tuple[float, Callable[[], float | None]] | None = None
         self._text = False
-        self._closed = False
-        self._thread: threading.Thread | None = None
         self.sent = 0
         self.dropped = 0
         self.sent_bytes = 0
@@ -126,11 +120,6 @@ class Session:
     def scene(self) -> Scene:
         """What is shown."""
         return self.frames.scene
-
-    @property
-    def closed(self) -> bool:
-        """Whether it serves no longer."""
-        return self._closed
 
     # --- what handlers of messages call: they note, and return -------------------------------
 
@@ -165,36 +154,6 @@ class Session:
             self._want = want
             self._begin()
 
-    def do(self, task: Callable[[], None]) -> None:
-        """Have the thread do something short, before any frame."""
-        with self._changed:
-            if not self._closed:
-                self._tasks.append(task)
-                self._begin()
-
-    def later(self, steps: Iterator[None]) -> None:
-        """Have the thread do something long, step by step, whenever no frame is wanted."""
-        with self._changed:
-            if not self._closed:
-                self._slow.append(steps)
-                self._begin()
-
-    def every(self, look: Callable[[], float | None]) -> None:
-        """Have the thread look at something now, and again after the seconds it returns."""
-        with self._changed:
-            if not self._closed:
-                self._due = time.monotonic(), look
-                self._begin()
-
-    def _begin(self) -> None:
-        """Wake the thread; called with the lock."""
-        if self._closed:
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="binref-player", daemon=True)
-            self._thread.start()
-        self._changed.notify_all()
-
     # --- what changes the picture ------------------------------------------------------------
 
     def recolour(self, colourings: Sequence[Colouring]) -> None:
@@ -222,16 +181,8 @@ class Session:
 
     def close(self) -> None:
         """End the thread and let go of everything; frames on their way are dropped."""
-        with self._changed:
-            self._closed = True
-            self._want = None
-            self._tasks.clear()
-            self._slow.clear()
-            self._due = None
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_PATIENCE)
+        self.end()
+        self._want = None
         frames, self._frames = self._frames, None
         if frames is not None:
             frames.drop()
@@ -250,39 +201,8 @@ class Session:
 
     # --- the thread --------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                job = self._next()
-                while job is None and not self._closed:
-                    self._changed.wait(self._pause())
-                    job = self._next()
-                if self._closed:
-                    return
-            assert job is not None  # or it would be waiting
-            self._done(job)
-            job = None  # it may hold what the next wait should not
-
-    def _done(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except Exception as error:  # told, and the player goes on
-            self._complain(error)
-
-    def _next(self) -> Callable[[], None] | None:
-        """Return what to do next; called with the lock."""
-        if self._tasks:
-            return self._tasks.popleft()
-        if self._pick() is not None:
-            return self._serve
-        if self._due is not None and self._due[0] <= time.monotonic():
-            return self._look
-        if self._slow:
-            return self._step
-        return None
-
-    def _pause(self) -> float | None:
-        return None if self._due is None else max(self._due[0] - time.monotonic(), 0.0)
+    def _urgent(self) -> Callable[[], None] | None:
+        return None if self._pick() is None else self._serve
 
     def _pick(self) -> tuple[Want, int] | None:
         """Return the frame that is wanted most and may be sent; called with the lock."""
@@ -366,43 +286,6 @@ class Session:
             {"type": "frames", "gen": gen, "items": [about for about, _ in items]},
             [buffer for _, buffers in items for buffer in buffers],
         )
-
-    def _look(self) -> None:
-        with self._changed:
-            due = self._due
-        if due is None:
-            return
-        pause: float | None = _AGAIN
-        try:
-            pause = due[1]()
-        finally:
-            with self._changed:
-                if self._due is due:
-                    self._due = None if pause is None else (time.monotonic() + pause, due[1])
-
-    def _step(self) -> None:
-        with self._changed:
-            steps = self._slow.popleft() if self._slow else None
-        if steps is None:
-            return
-        try:
-            next(steps)
-        except StopIteration:
-            return
-        with self._changed:
-            if not self._closed:
-                self._slow.append(steps)  # in turn with others
-
-    def breathe(self) -> None:
-        """Do what is wanted meanwhile; for something long that the thread is in the middle of."""
-        while True:
-            with self._changed:
-                slow, self._slow = self._slow, deque()  # other long things wait
-                job = None if self._closed else self._next()
-                self._slow = slow
-            if job is None:
-                return
-            self._done(job)
 
     def stats(self) -> dict[str, Any]:
         """Return counts of frames and bytes, and the milliseconds of the last frames."""

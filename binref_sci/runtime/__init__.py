@@ -1,17 +1,13 @@
 """What a component is written with: schema types, labels, and how it is run."""
 
 from binref_sci.labels import Labels
-from binref_sci.runtime.derived import (
-    jacobian_from_jvp,
-    jacobian_from_vjp,
-    jvp_from_jacobian,
-    vjp_from_jacobian,
-)
+from binref_sci.runtime.derived import jacobian_from_jvp, jacobian_from_vjp
 from binref_sci.runtime.finite import (
     finite_difference_jacobian,
     finite_difference_jvp,
     finite_difference_vjp,
 )
+from binref_sci.runtime.products import jvp_from_jacobian, vjp_from_jacobian
 from binref_sci.runtime.schema import (
     Array,
     Bool,

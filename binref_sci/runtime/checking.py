@@ -34,8 +34,9 @@ from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import checked_payload, differentiated
 from binref_sci.runtime.finite import finite_difference_jvp
-from binref_sci.runtime.gradients import GRADIENTS, Asked
-from binref_sci.runtime.probing import inexact, scratch
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
+from binref_sci.runtime.probing import scratch
 from binref_sci.runtime.run import RunDirectory
 
 DIRECTIONS: Final = 3
@@ -271,7 +272,7 @@ class _Check:
         asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector)
         try:
             return differentiated(self.component, asked, self.values, self.run)
-        except ComponentError as error:
+        except (ComponentError, PayloadError) as error:
             return str(error)
 
     def _error(
@@ -283,7 +284,7 @@ class _Check:
             return math.inf, "holds numbers that are not finite"
         sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
         # What the rounding of the outputs leaves of a difference: below it nothing is known.
-        unit = float(np.finfo(inexact(self.known[output].dtype)).eps)
+        unit = float(np.finfo(derivative_dtype(self.known[output].dtype)).eps)
         size = float(np.max(np.abs(self.known[output]), initial=0.0))
         floor = size * unit ** (2 / 3)
         largest = max(*sides, scale, floor)
@@ -295,7 +296,7 @@ class _Check:
         if self.rtol is not None:
             return self.rtol
         kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
-        unit = max(float(np.finfo(inexact(kind)).eps) for kind in kinds)
+        unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))
 
 
@@ -304,4 +305,4 @@ def _drawn(
 ) -> NDArray[Any]:
     """Return random numbers, none of them small, so that none goes unseen."""
     made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
-    return np.asarray(made).astype(inexact(dtype))
+    return np.asarray(made).astype(derivative_dtype(dtype))

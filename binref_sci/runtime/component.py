@@ -20,8 +20,9 @@ from pydantic.json_schema import models_json_schema
 
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import models
-from binref_sci.runtime.gradients import (
-    GRADIENTS,
+from binref_sci.runtime.config import UNKNOWN_VERSION, identity
+from binref_sci.runtime.gradients.kinds import GRADIENTS
+from binref_sci.runtime.gradients.schemas import (
     payload_model,
     payload_schema,
     require_differentiable,
@@ -31,7 +32,6 @@ from binref_sci.runtime.schema import ArrayType, ShapeDType
 from binref_sci.wire import OUTPUT_FORMATS
 
 API_FILE: Final = "tesseract_api.py"
-UNKNOWN_VERSION: Final = "unknown"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
 """Endpoints that can be called; `apply` is the one every component has."""
 
@@ -55,11 +55,13 @@ class Component:
     `binref_sci.runtime.models`.
     """
 
-    def __init__(self, module: ModuleType, name: str, source: Path | str) -> None:
+    def __init__(
+        self, module: ModuleType, name: str, source: Path | str, version: str | None = None
+    ) -> None:
         self.module = module
         self.name = name
         self.source = source
-        self.version = str(getattr(module, "__version__", UNKNOWN_VERSION))
+        self.version = str(version or getattr(module, "__version__", UNKNOWN_VERSION))
         self.input_schema = _schema(module, "InputSchema", name)
         self.output_schema = _schema(module, "OutputSchema", name)
         if not callable(getattr(module, "apply", None)):
@@ -88,7 +90,8 @@ class Component:
         ----------
         target
             A folder with a ``tesseract_api.py``, that file, the dotted name of a
-            module, or a module. An existing path is a path. A file is loaded anew
+            module, or a module. An existing path is a path; a ``tesseract_config.yaml``
+            beside the file gives name and version. A file is loaded anew
             each time, so that edits count; the modules beside it that it imports are
             imported once, as always in Python. Modules of the same name beside two
             components are kept apart, if they are imported at the top.
@@ -112,8 +115,10 @@ class Component:
             if path.suffix != ".py":
                 raise PayloadError(f"component {os.fspath(target)!r} is not a Python file")
             path = path.resolve()
-            name = path.parent.name if path.name == API_FILE else path.stem
-            return cls(_from_file(path), name, path)
+            if path.name != API_FILE:
+                return cls(_from_file(path), path.stem, path)
+            name, version = identity(path.parent)
+            return cls(_from_file(path), name or path.parent.name, path, version)
         return cls._from_name(os.fspath(target))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Gradient endpoints made from one another: what a component adopts in one line.
+"""Jacobians made from products: what a component adopts in one line.
 
 ::
 
@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -26,12 +25,11 @@ from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
-from binref_sci.errors import ComponentError
-from binref_sci.matrix import Matrix
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, Block
-from binref_sci.runtime.probing import arrays_of, calling, inexact, scratch, shapes_of
+from binref_sci.runtime.blocks import PANEL_BYTES, Block, written_columns
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of, throwaway
 
 Jacobian = dict[str, dict[str, BinrefArray]]
 Folder = str | os.PathLike[str]
@@ -80,7 +78,7 @@ def jacobian_from_vjp(
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
     for output, found in shapes_of(eval_fn, inputs, sorted(jac_outputs)).items():
-        rows = _one_hot(found.shape, inexact(found.dtype))
+        rows = _one_hot(found.shape, derivative_dtype(found.dtype))
 
         def product(cotangent: NDArray[Any], output: str = output) -> Any:
             return vjp_fn(
@@ -116,8 +114,9 @@ def _rows(
     total = math.prod(outer)
     bar = ProgressBar(f"Jacobian of {output}", total)
     with ExitStack() as opened, scratch() as folder:
+        call = throwaway(folder)
         for done, cotangent in enumerate(cotangents):
-            with calling(folder):
+            with calling(call):
                 rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
             for path, row in rows.items():
                 if path not in blocks:
@@ -141,7 +140,7 @@ def _block(
     directory: Folder,
 ) -> Block:
     what = f"the product for output {output!r} and input {path!r}"
-    return Block(outer, point.shape, inexact(dtype), what=what, output_path=directory)
+    return Block(outer, point.shape, derivative_dtype(dtype), what=what, output_path=directory)
 
 
 def jacobian_from_jvp(
@@ -192,12 +191,13 @@ def jacobian_from_jvp(
         point = np.asarray(paths.get(inputs, path))
 
         def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
-            dtype = inexact(point.dtype)
+            dtype = derivative_dtype(point.dtype)
             # Of an input without elements, one product all the same: it tells the shapes.
             tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
             with scratch() as folder:
+                call = throwaway(folder)
                 for tangent in tangents:
-                    with calling(folder):
+                    with calling(call):
                         product = jvp_fn(
                             inputs=inputs,
                             jvp_inputs={path},
@@ -211,182 +211,3 @@ def jacobian_from_jvp(
         for output, block in blocks.items():
             made[output][path] = block
     return made
-
-
-def written_columns(
-    columns: Iterator[Mapping[str, NDArray[Any]]],
-    path: str,
-    inner: tuple[int, ...],
-    outputs: list[str],
-    directory: Folder,
-    memory: int,
-) -> dict[str, BinrefArray]:
-    """Write the blocks of all outputs by one input, as their columns come.
-
-    Parameters
-    ----------
-    columns
-        For each element of the input the derivatives of the outputs; at least one, also
-        where the input has no elements.
-    path, inner
-        Path and shape of the input.
-    outputs
-        Paths of the outputs.
-    directory
-        To write into.
-    memory
-        For columns that wait, in bytes.
-    """
-    total = math.prod(inner)
-    bar = ProgressBar(f"Jacobian by {path}", total)
-    blocks: dict[str, Block] = {}
-    panels: dict[str, NDArray[Any]] = {}
-    spare: dict[str, NDArray[Any]] = {}
-    writing: Future[None] | None = None
-    width = held = first = 0
-
-    def write(start: int, count: int, filled: dict[str, NDArray[Any]]) -> None:
-        for output, block in blocks.items():
-            block.write_columns(start, filled[output][:count])
-
-    with ExitStack() as opened, ThreadPoolExecutor(1) as background:
-        for done, column in enumerate(columns):
-            if not blocks:
-                for output in outputs:
-                    found = column[output]
-                    block = Block(
-                        found.shape,
-                        inner,
-                        inexact(found.dtype),
-                        what=f"the product for output {output!r} and input {path!r}",
-                        output_path=directory,
-                    )
-                    blocks[output] = opened.enter_context(block)
-                each = sum(block.rows * block.dtype.itemsize for block in blocks.values())
-                width = max(1, memory // max(1, each))
-                width = total if total <= width else max(1, width // 2)
-                panels = _panels(width, blocks)
-                spare = _panels(width, blocks) if width < total else {}
-            if not total:
-                break
-            for output, block in blocks.items():
-                panels[output][held] = block.fitted(column[output], block.outer).reshape(-1)
-            held += 1
-            if held == width < total:
-                if writing is not None:
-                    writing.result()
-                writing = background.submit(write, first, held, panels)
-                panels, spare = spare, panels
-                first, held = first + held, 0
-            bar.update(done + 1)
-        if writing is not None:
-            writing.result()
-        if held:
-            write(first, held, panels)
-        bar.close(total)
-        return {output: block.finish() for output, block in blocks.items()}
-
-
-def _panels(width: int, blocks: dict[str, Block]) -> dict[str, NDArray[Any]]:
-    return {output: np.empty((width, block.rows), block.dtype) for output, block in blocks.items()}
-
-
-def jvp_from_jacobian(
-    jacobian_fn: Callable[..., Any],
-    inputs: BaseModel,
-    jvp_inputs: Iterable[str],
-    jvp_outputs: Iterable[str],
-    tangent_vector: Mapping[str, Any],
-) -> dict[str, NDArray[Any]]:
-    """Return the Jacobian-vector product by way of the Jacobian, which may be on disk.
-
-    Parameters
-    ----------
-    jacobian_fn
-        The component's ``jacobian``. Blocks on disk are multiplied as they are read.
-    inputs
-        Where to differentiate.
-    jvp_inputs, jvp_outputs
-        Paths.
-    tangent_vector
-        Arrays by input path.
-
-    Raises
-    ------
-    ComponentError
-        If the Jacobian lacks a block or a block has another shape.
-    """
-    made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(jvp_inputs), sorted(jvp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for output in outputs:
-            for path in chosen:
-                tangent = np.asarray(tangent_vector[path])
-                block = _of(jacobian, output, path)
-                split = _split(block.ndim - tangent.ndim, block, tangent.shape, -1, output, path)
-                part = Matrix(block, split).times(tangent.reshape(-1)).reshape(block.shape[:split])
-                made[output] = made[output] + part if output in made else part
-    return made
-
-
-def vjp_from_jacobian(
-    jacobian_fn: Callable[..., Any],
-    inputs: BaseModel,
-    vjp_inputs: Iterable[str],
-    vjp_outputs: Iterable[str],
-    cotangent_vector: Mapping[str, Any],
-) -> dict[str, NDArray[Any]]:
-    """Return the vector-Jacobian product by way of the Jacobian, which may be on disk.
-
-    Parameters
-    ----------
-    jacobian_fn
-        The component's ``jacobian``. Blocks on disk are multiplied as they are read.
-    inputs
-        Where to differentiate.
-    vjp_inputs, vjp_outputs
-        Paths.
-    cotangent_vector
-        Arrays by output path.
-
-    Raises
-    ------
-    ComponentError
-        If the Jacobian lacks a block or a block has another shape.
-    """
-    made: dict[str, NDArray[Any]] = {}
-    chosen, outputs = sorted(vjp_inputs), sorted(vjp_outputs)
-    with scratch() as folder, calling(folder):
-        jacobian = jacobian_fn(inputs=inputs, jac_inputs=set(chosen), jac_outputs=set(outputs))
-        for path in chosen:
-            for output in outputs:
-                cotangent = np.asarray(cotangent_vector[output])
-                block = _of(jacobian, output, path)
-                split = _split(cotangent.ndim, block, cotangent.shape, 0, output, path)
-                part = Matrix(block, split).transposed_times(cotangent.reshape(-1))
-                part = part.reshape(block.shape[split:])
-                made[path] = made[path] + part if path in made else part
-    return made
-
-
-def _of(jacobian: Any, output: str, path: str) -> Any:
-    try:
-        block = jacobian[output][path]
-    except (KeyError, TypeError) as error:
-        raise ComponentError(f"the Jacobian lacks the block [{output!r}][{path!r}]") from error
-    return block if isinstance(block, BinrefArray) else np.asarray(block)
-
-
-def _split(
-    split: int, block: Any, shape: tuple[int, ...], side: int, output: str, path: str
-) -> int:
-    """Return how many axes of a block are the output's."""
-    found = block.shape[split:] if side else block.shape[:split]
-    if split < 0 or found != shape:
-        raise ComponentError(
-            f"the block [{output!r}][{path!r}] of the Jacobian has shape {block.shape}, and the "
-            f"vector for it shape {shape}: the block's shape must "
-            f"{'end' if side else 'begin'} with it"
-        )
-    return split

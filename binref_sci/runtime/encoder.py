@@ -34,6 +34,7 @@ from binref_sci.runtime.references import References, Run, require_whole, runs_o
 from binref_sci.runtime.schema import ShapeDType, array_to_json
 from binref_sci.runtime.skeleton import Skeleton
 from binref_sci.runtime.storing import Store
+from binref_sci.storage.remote import RemotePath
 from binref_sci.trajectory import Trajectory
 
 Piece = bytes | memoryview
@@ -198,6 +199,8 @@ class Encoding:
     def _find(self, layout: Layout) -> str:
         if layout.directory == self._run_path:
             return self.prefix + layout.path
+        if isinstance(layout.directory, RemotePath):
+            return ""
         real = os.fspath(Path(layout.directory, layout.path).resolve())
         for root, prefix in (
             (os.fspath(Path(self._run_path).resolve()), self.prefix),

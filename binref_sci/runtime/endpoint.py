@@ -19,9 +19,12 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
-from binref_sci.runtime import gradients, paths
+from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
+from binref_sci.runtime.gradients import labels, requests, results
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
+from binref_sci.runtime.probing import calling, scratch, throwaway
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
 from binref_sci.runtime.skeleton import digest
@@ -90,7 +93,8 @@ def call(
     Raises
     ------
     PayloadError
-        If the payload does not fit the schema; `errors` has an entry for each fault.
+        If the payload does not fit the schema, or the outputs that gradients are asked of;
+        `errors` has an entry for each fault.
     ComponentError
         If the component fails, or returns what its schema does not allow.
     FormatError
@@ -132,7 +136,8 @@ def call(
             run.write_results(encoding.pieces(of_folder=True))
     except BaseException as error:
         run.end("failed", {"error": f"{type(error).__name__}: {told(error)}"[:2000]})
-        if isinstance(error, ComponentError | FormatError) or not isinstance(error, Exception):
+        known = ComponentError | FormatError | PayloadError
+        if isinstance(error, known) or not isinstance(error, Exception):
             raise
         raise ComponentError(
             f"component {component.name!r}: the result of {endpoint} cannot be encoded: {error}"
@@ -164,7 +169,7 @@ def checked_payload(
     endpoint: str,
     payload: bytes | bytearray | memoryview | str | Mapping[str, Any],
     input_path: str | os.PathLike[str] | None = None,
-) -> tuple[BaseModel, gradients.Asked | None]:
+) -> tuple[BaseModel, Asked | None]:
     """Return the validated inputs, and what is asked of a gradient endpoint.
 
     All arrays are in memory and the component's own.
@@ -191,17 +196,17 @@ def checked_payload(
             _complaint(entries, f"the payload does not fit {endpoint}"), entries
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
-    gradient = gradients.GRADIENTS.get(endpoint)
+    gradient = GRADIENTS.get(endpoint)
     if gradient is None:
         return inputs, None
     schemas = component.input_schema, component.output_schema
-    asked = gradients.asked(gradient, checked, *schemas)
+    asked = requests.asked(gradient, checked, *schemas)
     if "abstract_eval" in component.endpoints:
         try:
             shapes = component.module.abstract_eval(inputs)
         except Exception:  # the gradient itself may do all the same
             return inputs, asked
-        gradients.require_outputs(asked, shapes)
+        requests.require_outputs(asked, shapes)
     return inputs, asked
 
 
@@ -246,7 +251,7 @@ def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **
 
 
 def differentiated(
-    component: Component, asked: gradients.Asked, inputs: BaseModel, run: RunDirectory
+    component: Component, asked: Asked, inputs: BaseModel, run: RunDirectory
 ) -> dict[str, Any]:
     """Run a gradient endpoint; return what it made, held against what was asked.
 
@@ -254,20 +259,59 @@ def differentiated(
     ------
     ComponentError
         If the component fails, or returns something else.
+    PayloadError
+        If it does so because what was asked for does not fit the outputs.
     """
     endpoint = asked.gradient.endpoint
-    made = _run(component, endpoint, run, inputs=inputs, **asked.arguments())
     schemas = component.input_schema, component.output_schema
     try:
-        return gradients.checked_result(asked, made, inputs, *schemas)
-    except ComponentError as error:
-        raise ComponentError(
-            f"component {component.name!r}: the result of {endpoint} does not fit: {error}"
-        ) from error
+        made = _run(component, endpoint, run, inputs=inputs, **asked.arguments())
+        try:
+            return results.checked_result(asked, made, inputs, *schemas)
+        except ComponentError as error:
+            raise ComponentError(
+                f"component {component.name!r}: the result of {endpoint} does not fit: {error}"
+            ) from error
+    except ComponentError as failure:
+        _blame(component, asked, inputs, run, failure)
+        raise
+
+
+def _blame(
+    component: Component,
+    asked: Asked,
+    inputs: BaseModel,
+    run: RunDirectory,
+    failure: ComponentError,
+) -> None:
+    """Find out whether a gradient failed because of what was asked for.
+
+    Without ``abstract_eval`` the outputs' shapes are not known before the component runs,
+    and it may have failed because of a cotangent that does not fit them. So they are had
+    from ``apply``, which costs nothing where nothing fails.
+
+    Raises
+    ------
+    PayloadError
+        If so.
+    """
+    if "abstract_eval" in component.endpoints:
+        return
+    if not requests.leaves_open(asked, component.output_schema):
+        return
+    try:
+        with scratch(run.path) as folder, calling(throwaway(folder)):
+            made = component.output_schema.model_validate(component.module.apply(inputs))
+    except Exception:  # that it fails here too is no news
+        return
+    try:
+        requests.require_outputs(asked, made)  # of arrays on disk, shapes are known all the same
+    except PayloadError as error:
+        raise error from failure
 
 
 def _labels(
-    component: Component, asked: gradients.Asked, inputs: BaseModel, result: dict[str, Any]
+    component: Component, asked: Asked, inputs: BaseModel, result: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the labels of a gradient's result, as ``run.json`` has them."""
     ndims = {}
@@ -276,7 +320,7 @@ def _labels(
             inner = np.ndim(paths.get(inputs, path))
             for output, row in result.items():
                 ndims[output, path] = (row[path].ndim - inner, inner)
-    return gradients.labels_of(
+    return labels.labels_of(
         asked.gradient,
         asked.inputs,
         asked.outputs,

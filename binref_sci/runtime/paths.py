@@ -96,7 +96,7 @@ def _step(text: str, path: str) -> Step:
             f"{path!r}: position {position!r} is not valid; positions count from 0, as in "
             "'layers.[0].w'"
         )
-    if len(text) > 2 and text.startswith("{") and text.endswith("}"):
+    if text.startswith("{") and text.endswith("}"):
         key, escaped = "", False
         for character in text[1:-1]:
             if character == "\\" and not escaped:

@@ -7,6 +7,7 @@ as soon as what was asked for has been taken from its result.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -41,16 +42,23 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def throwaway(folder: Path) -> Call:
+    """Return a call that writes into a scratch folder; for `calling`, again and again."""
+    return Call(folder, folder, uuid.uuid4().hex, time.time_ns())
+
+
 @contextmanager
-def calling(folder: Path) -> Iterator[None]:
-    """Let what runs inside write into a scratch folder, and empty it afterwards."""
-    with entering(Call(folder, folder, uuid.uuid4().hex, time.time_ns())):
+def calling(call: Call) -> Iterator[None]:
+    """Let what runs inside write into a call's scratch folder, and empty it afterwards."""
+    with entering(call):
         yield
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
+    with os.scandir(call.run_directory) as entries:
+        left = list(entries)
+    for entry in left:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
         else:
-            entry.unlink(missing_ok=True)
+            Path(entry.path).unlink(missing_ok=True)
 
 
 def arrays_of(made: Any, wanted: Iterable[str], what: str) -> dict[str, NDArray[Any]]:
@@ -89,7 +97,7 @@ class Evaluation:
 
     def __call__(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """Return the outputs at some inputs, in memory."""
-        with scratch(self.parent) as folder, calling(folder):
+        with scratch(self.parent) as folder, calling(throwaway(folder)):
             made = self.apply_fn(inputs)
             return {path: np.array(_at(made, path)) for path in self.outputs}
 
@@ -123,7 +131,7 @@ def shapes_of(
     outputs
         Paths.
     """
-    with scratch() as folder, calling(folder):
+    with scratch() as folder, calling(throwaway(folder)):
         made = eval_fn(inputs)
         return {path: _shape(_at(made, path)) for path in outputs}
 
@@ -135,8 +143,3 @@ def _shape(value: Any) -> Shape:
         return Shape(tuple(value["shape"]), np.dtype(value["dtype"]))
     array = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
     return Shape(tuple(array.shape), np.dtype(array.dtype))
-
-
-def inexact(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype that can hold derivatives: the same, or float64 for whole numbers."""
-    return dtype if dtype.kind in "fc" else DTYPES["float64"]

@@ -14,7 +14,7 @@ from binref_sci.array import Layout
 from binref_sci.dtypes import nbytes_of
 from binref_sci.plan import Segment
 from binref_sci.storage import (
-    status_of,
+    size_of,
     truncated,
 )
 from binref_sci.trajectory import Trajectory
@@ -77,7 +77,7 @@ def _places(segment: Segment) -> tuple[Sequence[int], Sequence[int] | None]:
 def require_whole(run: Run) -> None:
     """Check that all bytes of a run are there, by the size of the file."""
     layout = run.layout
-    size = status_of(layout.directory, layout.path).st_size
+    size = size_of(layout.directory, layout.path)
     nbytes = nbytes_of(layout.shape, layout.dtype)
     if not len(run.offsets):
         return

@@ -12,6 +12,7 @@ from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.runtime.references import Run
 from binref_sci.storage import (
+    Root,
     create_buffer,
     open_buffer,
     read_into,
@@ -30,7 +31,7 @@ class Store:
         self._directory = directory
         self._compression = compression
         self._writer: BinrefWriter | None = None
-        self._copies: dict[tuple[str, str, int], tuple[int, Layout]] = {}
+        self._copies: dict[tuple[Root, str, int], tuple[int, Layout]] = {}
         self._fd = -1
         self._name = ""
         self._end = 0

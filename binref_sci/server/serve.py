@@ -82,7 +82,7 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
     """
     formats = negotiation.offered_formats(has_output_path=options.output_path is not None)
     if options.output_format not in formats:
-        raise FormatError(_complaint(options.output_format, formats))
+        raise FormatError(complaint(options.output_format))
     with ExitStack() as stack:
         listener = stack.enter_context(_bind(options.host, options.port))
         if options.output_path is None:
@@ -216,7 +216,8 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _complaint(output_format: str, formats: tuple[str, ...]) -> str:
+def complaint(output_format: str) -> str:
+    """Return why a default format cannot be given without an output path, or at all."""
     if output_format in OUTPUT_FORMATS:
         return (
             f"output format {output_format!r} answers with references to files: "

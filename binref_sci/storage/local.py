@@ -1,4 +1,4 @@
-"""Buffers on disk: the only module that opens, reads and writes them.
+"""Buffers on disk.
 
 Reads are positioned (``preadv``), checked against the file's size before the first
 byte, and keep no descriptor. Paths are confined to a root by `confine`, and nowhere
@@ -16,12 +16,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+from binref_sci.storage.fetching import Fetching
+from binref_sci.storage.remote import RemotePath
+
+Root = str | RemotePath
+"""Directory that references are relative to: an absolute path, or a folder of a store."""
 
 BUFFER_SUFFIX = ".bin"
 
@@ -33,6 +38,38 @@ class Identity(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
+
+
+def place_of(root: Root) -> Path | RemotePath:
+    """Return a directory as a path."""
+    return root if isinstance(root, RemotePath) else Path(root)
+
+
+def root_of(place: Path | RemotePath) -> Root:
+    """Return a path as the directory that references are relative to."""
+    return place if isinstance(place, RemotePath) else os.fspath(place)
+
+
+class Buffer(Protocol):
+    """What a read plan needs of a buffer: on disk an `OpenBuffer`, else one of a store."""
+
+    @property
+    def size(self) -> int:
+        """Bytes it holds, or more where that is not known."""
+
+    @property
+    def name(self) -> str:
+        """Its path or URL."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells its content from any other."""
+
+    def read(self, offsets: NDArray[np.int64], nbytes: int, out: memoryview) -> None:
+        """Fill `out` with `nbytes` at each of `offsets`, one after another."""
+
+    def close(self) -> None:
+        """Give back what is open."""
 
 
 class OpenBuffer(NamedTuple):
@@ -48,6 +85,11 @@ class OpenBuffer(NamedTuple):
         """Return the buffer that is open as `fd`."""
         status = os.fstat(fd)
         return cls(fd, status.st_size, name, _identity(status))
+
+    def read(self, offsets: NDArray[np.int64], nbytes: int, out: memoryview) -> None:
+        """Fill `out` with `nbytes` at each of `offsets`, one after another."""
+        for number, offset in enumerate(offsets.tolist()):
+            read_into(self, offset, out[number * nbytes : (number + 1) * nbytes])
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -98,7 +140,7 @@ def confine(root: str | os.PathLike[str], relative: str) -> str:
 
 
 @contextmanager
-def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuffer]:
+def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[Buffer]:
     """Open a buffer for reading; closed when the block ends.
 
     Raises
@@ -113,7 +155,7 @@ def open_buffer(root: str | os.PathLike[str], relative: str) -> Iterator[OpenBuf
         buffer.close()
 
 
-def opened_buffer(root: str | os.PathLike[str], relative: str) -> OpenBuffer:
+def opened_buffer(root: str | os.PathLike[str], relative: str) -> Buffer:
     """Return a buffer, open for reading; the caller closes it.
 
     Raises
@@ -123,6 +165,8 @@ def opened_buffer(root: str | os.PathLike[str], relative: str) -> OpenBuffer:
     InvalidReferenceError
         If the path leads outside `root`.
     """
+    if isinstance(root, RemotePath):
+        return Fetching(root).buffer(relative)
     known = _inside.get((os.fspath(root), relative))
     if known is not None:
         path, inode, device, mode = known
@@ -219,7 +263,7 @@ _NO_SUCH_FILE = {
 }
 
 
-def identity(root: str | os.PathLike[str], relative: str) -> Identity:
+def identity(root: str | os.PathLike[str], relative: str) -> tuple[Any, ...]:
     """Return what changes when a buffer is rewritten; nothing is read.
 
     Raises
@@ -227,14 +271,29 @@ def identity(root: str | os.PathLike[str], relative: str) -> Identity:
     BufferNotFoundError, InvalidReferenceError
         As `status_of`.
     """
+    if isinstance(root, RemotePath):
+        return root.within(relative).version
     return _identity(status_of(root, relative))
+
+
+def size_of(root: str | os.PathLike[str], relative: str) -> int:
+    """Return the bytes that a buffer holds; nothing is read.
+
+    Raises
+    ------
+    BufferNotFoundError, InvalidReferenceError
+        As `status_of`.
+    """
+    if isinstance(root, RemotePath):
+        return root.within(relative).size
+    return status_of(root, relative).st_size
 
 
 def _identity(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def require(buffer: OpenBuffer, offset: int, nbytes: int) -> None:
+def require(buffer: Buffer, offset: int, nbytes: int) -> None:
     """Check that a buffer holds the bytes a reference asks for.
 
     Raises
@@ -254,7 +313,7 @@ def truncated(name: str, offset: int, nbytes: int, found: int) -> TruncatedBuffe
     )
 
 
-def read_into(buffer: OpenBuffer, offset: int, target: NDArray[Any] | memoryview) -> None:
+def read_into(buffer: Buffer, offset: int, target: NDArray[Any] | memoryview) -> None:
     """Fill a C-contiguous `target` from byte `offset` on.
 
     Raises
@@ -263,6 +322,10 @@ def read_into(buffer: OpenBuffer, offset: int, target: NDArray[Any] | memoryview
         If the file ends first: short data is never padded.
     """
     view = memoryview(target).cast("B") if target.nbytes else memoryview(b"")
+    if not isinstance(buffer, OpenBuffer):
+        if target.nbytes:
+            buffer.read(np.array([offset]), target.nbytes, view)
+        return
     done = 0
     while done < len(view):
         # One call moves at most 2 GiB on Linux, and may be cut short anywhere.
@@ -368,6 +431,8 @@ def map_buffer(
         As for reading.
     """
     with open_buffer(root, relative) as buffer:
+        if not isinstance(buffer, OpenBuffer):
+            raise InvalidReferenceError(f"{buffer.name!r} is no file of this machine to be mapped")
         require(buffer, offset, nbytes)
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         mapped = mmap.mmap(

@@ -1,0 +1,1 @@
+"""Components in containers: images built, one container run, both through docker or podman."""

@@ -1,0 +1,80 @@
+"""Folders lent to a container that runs as somebody else.
+
+Where the caller is root, a container runs as a user without rights, who could not write into
+the caller's folder. So the folder is made over to that user while containers use it; what
+they have written becomes the caller's when the last of them has ended. A file in the folder
+says whose it was, and a lock on that file that a container is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from binref_sci.containers.layout import USER
+from binref_sci.errors import PayloadError
+
+LENT: Final = ".binref-sci-lent"
+
+
+def lend(folder: Path, stack: ExitStack) -> dict[str, Any] | None:
+    """Make sure that a container can write into `folder`, which is made if it is missing.
+
+    Parameters
+    ----------
+    folder
+        The output path.
+    stack
+        Closes our end of the lock.
+
+    Returns
+    -------
+    dict
+        What a keeper has to know to give the folder back; None if there is no need.
+
+    Raises
+    ------
+    PayloadError
+        If it cannot be made, or made over.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() != 0:
+            return None
+        mark = folder / LENT
+        lock = _locked(mark, stack)
+        found = folder.stat()
+        former = [found.st_uid, found.st_gid]
+        with suppress(OSError, ValueError, TypeError):  # the first to use it
+            uid, gid = json.loads(os.pread(lock, 1000, 0))
+            former = [int(uid), int(gid)]
+        os.pwrite(lock, json.dumps(former).encode(), 0)
+        os.chown(folder, USER, -1)
+    except OSError as error:
+        raise PayloadError(
+            f"cannot make the output path {str(folder)!r} ready for a container: "
+            f"{error.strerror or error}"
+        ) from error
+    return {
+        "folder": str(folder),
+        "mark": str(mark),
+        "lock": lock,
+        "user": USER,
+        "owner": [os.geteuid(), os.getegid()],
+        "former": former,
+    }
+
+
+def _locked(mark: Path, stack: ExitStack) -> int:
+    """Return a descriptor of the file, shared with others who use the folder."""
+    while True:
+        lock = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one that is just giving back
+        if os.fstat(lock).st_nlink:
+            stack.callback(os.close, lock)
+            return lock
+        os.close(lock)  # it has been given back: again

@@ -1,0 +1,177 @@
+"""What a caller asks for, checked before the component runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import EllipsisType
+from typing import Any, NoReturn
+
+import numpy as np
+from pydantic import BaseModel
+
+from binref_sci import wire
+from binref_sci.errors import BinrefError, PayloadError
+from binref_sci.runtime import models, paths
+from binref_sci.runtime.gradients.arrays import derivative_dtype, fits
+from binref_sci.runtime.gradients.kinds import Asked, Gradient
+from binref_sci.runtime.schema import ArrayType
+
+
+def asked(
+    gradient: Gradient, payload: BaseModel, inputs: type[BaseModel], outputs: type[BaseModel]
+) -> Asked:
+    """Return what a caller asks for.
+
+    Parameters
+    ----------
+    gradient
+        The endpoint.
+    payload
+        Its payload, of `payload_model`.
+    inputs, outputs
+        The component's schemas.
+
+    Raises
+    ------
+    PayloadError
+        With an entry for each path and array that cannot be meant.
+    """
+    found: Any = payload
+    values: BaseModel = found.inputs
+    chosen_inputs = list(dict.fromkeys(getattr(found, gradient.inputs)))
+    chosen_outputs = list(dict.fromkeys(getattr(found, gradient.outputs)))
+    faults: list[dict[str, Any]] = []
+    fields: dict[str, ArrayType] = {}
+    for which, chosen, schema, tree in (
+        (gradient.inputs, chosen_inputs, inputs, values),
+        (gradient.outputs, chosen_outputs, outputs, None),
+    ):
+        for index, path in enumerate(chosen):
+            try:
+                field = _differentiable(schema, path, tree)
+            except paths.PathError as error:
+                faults.append(_fault((which, index), str(error), "path"))
+            else:
+                fields[f"{which}:{path}"] = field
+    vector: dict[str, Any] = {}
+    if gradient.vector is not None:
+        which = gradient.outputs if gradient.takes_outputs else gradient.inputs
+        chosen = chosen_outputs if gradient.takes_outputs else chosen_inputs
+        given: dict[str, Any] = getattr(found, gradient.vector)
+        for path in [path for path in given if path not in chosen]:
+            faults.append(
+                _fault(
+                    (gradient.vector, path),
+                    f"{path!r} is not among {which}: {paths.listed(iter(chosen))}",
+                    "extra_key",
+                )
+            )
+        for path in chosen:
+            if path not in given:
+                message = (
+                    f"{path!r} is missing: {gradient.vector} needs an array for each of {which}; "
+                    f"it has {paths.listed(iter(given))}"
+                )
+                faults.append(_fault((gradient.vector, path), message, "missing_key"))
+            elif (known := fields.get(f"{which}:{path}")) is not None:
+                point = None if gradient.takes_outputs else paths.get(values, path)
+                try:
+                    vector[path] = _along(known, given[path], point)
+                except BinrefError as error:
+                    message = f"{path!r}: {error}"
+                    faults.append(_fault((gradient.vector, path), message, "vector"))
+    if faults:
+        _refuse(gradient, faults)
+    return Asked(gradient, tuple(chosen_inputs), tuple(chosen_outputs), vector)
+
+
+def require_outputs(asked: Asked, shapes: Any) -> None:
+    """Hold what is asked for against the outputs, or what ``abstract_eval`` foresees of them.
+
+    So lengths that the schema leaves open, and items of lists, are known.
+
+    Raises
+    ------
+    PayloadError
+        With an entry for each output that there is not, and each cotangent of another shape.
+    """
+    faults: list[dict[str, Any]] = []
+    for index, output in enumerate(asked.outputs):
+        try:
+            found = paths.get(shapes, output)
+        except paths.PathError as error:
+            message = f"{output!r}: {error}"
+            faults.append(_fault((asked.gradient.outputs, index), message, "path"))
+            continue
+        shape = found.get("shape") if isinstance(found, Mapping) else getattr(found, "shape", None)
+        if asked.gradient.takes_outputs and shape is not None:
+            given = np.shape(asked.vector[output])
+            if given != tuple(shape):
+                message = (
+                    f"{output!r}: shape {given} does not fit the output, which has shape "
+                    f"{tuple(shape)} for these inputs"
+                )
+                faults.append(_fault((str(asked.gradient.vector), output), message, "vector"))
+    if faults:
+        _refuse(asked.gradient, faults)
+
+
+def leaves_open(asked: Asked, outputs: type[BaseModel]) -> bool:
+    """Return whether only the outputs themselves can tell if what is asked for fits them."""
+    for output in asked.outputs:
+        if any(step.kind != "field" for step in paths.parse(output)):
+            return True
+        shape = paths.declared(outputs, output)[0].expected_shape
+        if asked.gradient.takes_outputs and (isinstance(shape, EllipsisType) or None in shape):
+            return True
+    return False
+
+
+def _refuse(gradient: Gradient, faults: list[dict[str, Any]]) -> NoReturn:
+    told = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in faults[:10])
+    more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
+    raise PayloadError(f"the payload does not fit {gradient.endpoint}: {told}{more}", faults)
+
+
+def _fault(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
+    return {"loc": list(loc), "msg": message, "type": kind}
+
+
+def _differentiable(schema: type[BaseModel], path: str, tree: BaseModel | None) -> ArrayType:
+    """Return the annotation at a path that can be differentiated by, or say why there is none."""
+    try:
+        found = paths.declared(schema, path)
+        usable = [each for each in found if each.differentiable]
+        if not usable:
+            what = "is not differentiable" if found else f"is no array of {schema.__name__}"
+            raise paths.PathError(f"{path!r} {what}")
+        value = None if tree is None else paths.get(tree, path)
+        if tree is not None and not hasattr(value, "shape"):
+            raise paths.PathError(f"{path!r} is {value!r} in these inputs, which is no array")
+    except paths.PathError as error:
+        reason = str(error) if repr(path) in str(error) else f"{path!r}: {error}"
+        raise paths.PathError(f"{reason}; differentiable are {_offered(schema, tree)}") from error
+    return usable[0]
+
+
+def _offered(schema: type[BaseModel], tree: BaseModel | None) -> str:
+    if tree is not None:
+        return paths.listed(paths.existing(tree, schema))
+    patterns = (leaf.path for leaf in models.arrays(schema) if leaf.array.differentiable)
+    return paths.listed(iter(dict.fromkeys(patterns)))
+
+
+def _along(field: ArrayType, value: Any, point: Any) -> Any:
+    """Return a tangent or cotangent in the dtype of what it belongs to."""
+    array = np.asarray(value)
+    if point is not None:
+        if array.shape != np.shape(point):
+            raise PayloadError(
+                f"shape {array.shape} does not fit the input, which has shape {np.shape(point)}"
+            )
+    elif not fits(field, array.shape):
+        raise PayloadError(f"shape {array.shape} does not fit the output {field!r}")
+    dtype = field.expected_dtype
+    if dtype is None:
+        dtype = array.dtype if point is None else np.asarray(point).dtype
+    return wire.cast(array, derivative_dtype(dtype))

@@ -1,0 +1,204 @@
+"""A component evaluated beside its inputs, and the differences divided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from binref_sci.call import running_call
+from binref_sci.errors import ComponentError
+from binref_sci.runtime import paths
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.probing import Evaluation
+
+Algorithm = Literal["central", "forward"]
+Eps = float | Mapping[str, float] | None
+Mapper = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
+Values = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """Evaluates a component beside the inputs and divides; steps as `finite` tells.
+
+    Parameters
+    ----------
+    evaluation
+        The component.
+    inputs, base
+        Where to differentiate, and the outputs there.
+    algorithm, eps, batch_size, mapper
+        As of `finite_difference_jacobian`.
+    """
+
+    evaluation: Evaluation
+    inputs: BaseModel
+    base: Values
+    algorithm: Algorithm
+    eps: dict[str, float | None]
+    batch_size: int
+    mapper: Mapper
+
+    @classmethod
+    def of(
+        cls,
+        apply_fn: Callable[[Any], Any],
+        inputs: BaseModel,
+        chosen: list[str],
+        outputs: list[str],
+        algorithm: Algorithm,
+        eps: Eps,
+        batch_size: int,
+        mapper: Mapper,
+    ) -> Stepping:
+        """Evaluate the component at the inputs, and check the settings."""
+        if algorithm not in ("central", "forward"):
+            raise ValueError(f"algorithm must be 'central' or 'forward', got {algorithm!r}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        for path in chosen:
+            dtype = np.asarray(paths.get(inputs, path)).dtype
+            if dtype.kind not in "fc":
+                raise ComponentError(
+                    f"input {path!r} has dtype {dtype.name}, and whole numbers cannot be moved a "
+                    "little: finite differences need a floating-point input"
+                )
+        call = running_call()
+        parent: Path | None = None if call is None else call.run_directory
+        evaluation = Evaluation(apply_fn, tuple(outputs), parent)
+        base = evaluation(inputs)
+        return cls(evaluation, inputs, base, algorithm, _steps(eps, chosen), batch_size, mapper)
+
+    def _relative(self, *points: NDArray[Any]) -> float:
+        """Return the step relative to an element, by the coarsest dtype involved."""
+        kinds = [derivative_dtype(each.dtype) for each in (*points, *self.base.values())]
+        unit = max((float(np.finfo(kind).eps) for kind in kinds), default=2.0**-52)
+        power = 1 / 3 if self.algorithm == "central" else 1 / 2
+        return math.pow(unit, power)
+
+    def nothing(self) -> Values:
+        """Return derivatives of zero, for their shapes."""
+        return {path: np.zeros_like(value) for path, value in self.base.items()}
+
+    def columns(self, path: str) -> Iterator[Values]:
+        """Yield the derivatives of the outputs by each element of an input."""
+        point = np.asarray(paths.get(self.inputs, path))
+        relative = self._relative(point)
+        given = self.eps[path]
+        for batch in _batches(point.size, self.batch_size):
+            moved: list[Any] = []
+            widths: list[Any] = []
+            for place in batch:
+                step = relative * _scale(point) if given is None else given
+                above = self._moved(path, point, place, step)
+                below = point
+                moved.append(paths.replaced(self.inputs, {path: _plain(above)}))
+                if self.algorithm == "central":
+                    below = self._moved(path, point, place, -step)
+                    moved.append(paths.replaced(self.inputs, {path: _plain(below)}))
+                widths.append(_wide(above.reshape(-1)[place]) - _wide(below.reshape(-1)[place]))
+            found = iter(self.mapper(self.evaluation, moved))
+            for width in widths:
+                upper = next(found)
+                lower = next(found) if self.algorithm == "central" else self.base
+                yield self._quotients(upper, lower, width, point.dtype)
+
+    def _moved(self, path: str, point: NDArray[Any], place: int, step: float) -> NDArray[Any]:
+        made = point.copy()
+        flat = made.reshape(-1)
+        flat[place] += np.asarray(step, point.real.dtype)
+        if flat[place] == point.reshape(-1)[place]:
+            raise ValueError(
+                f"step {step} is lost beside {point.reshape(-1)[place]} in input {path!r} "
+                f"({point.dtype.name}); choose a larger eps"
+            )
+        return made
+
+    def along(self, tangents: Values) -> Values:
+        """Return the derivatives of the outputs along a tangent vector."""
+        points = {path: np.asarray(paths.get(self.inputs, path)) for path in tangents}
+        for path, tangent in tangents.items():
+            if tangent.shape != points[path].shape:
+                raise ComponentError(
+                    f"the tangent vector of {path!r} has shape {tangent.shape}, but the input has "
+                    f"shape {points[path].shape}"
+                )
+        longest = max((_largest(each) for each in tangents.values()), default=0.0)
+        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
+        if longest == 0.0:
+            return self._quotients(self.base, self.base, 1.0, dtype)
+        given = next(iter({self.eps[path] for path in tangents}))
+        size = max(map(_scale, points.values()))
+        step = self._relative(*points.values()) * size / longest if given is None else given
+
+        def at(distance: float) -> Values:
+            moved = {
+                path: _plain((point + distance * tangents[path]).astype(point.dtype))
+                for path, point in points.items()
+            }
+            return self.evaluation(paths.replaced(self.inputs, moved))
+
+        lower, width = (at(-step), 2 * step) if self.algorithm == "central" else (self.base, step)
+        return self._quotients(at(step), lower, width, dtype)
+
+    def _quotients(self, upper: Values, lower: Values, width: Any, dtype: np.dtype[Any]) -> Values:
+        made: Values = {}
+        for output, value in upper.items():
+            if value.shape != self.base[output].shape:
+                raise ComponentError(
+                    f"output {output!r} has shape {value.shape} beside the inputs and "
+                    f"{self.base[output].shape} at them"
+                )
+            kind = np.result_type(derivative_dtype(value.dtype), dtype)
+            made[output] = np.asarray((_wide(value) - _wide(lower[output])) / width).astype(kind)
+        return made
+
+
+def _steps(eps: Eps, chosen: list[str]) -> dict[str, float | None]:
+    """Return the step that was given for each input."""
+    if eps is None:
+        return dict.fromkeys(chosen)
+    if not isinstance(eps, Mapping):
+        eps = dict.fromkeys(chosen, float(eps))
+    missing, extra = sorted(set(chosen) - set(eps)), sorted(set(eps) - set(chosen))
+    if missing or extra:
+        raise ValueError(
+            f"eps must have a step for each input that is differentiated by; missing: "
+            f"{paths.listed(iter(missing))}, not asked for: {paths.listed(iter(extra))}"
+        )
+    wrong = [path for path in chosen if not eps[path] > 0]
+    if wrong:
+        raise ValueError(f"the step in eps must be positive, got {eps[wrong[0]]} for {wrong[0]!r}")
+    return {path: float(eps[path]) for path in chosen}
+
+
+def _batches(total: int, size: int) -> Iterator[range]:
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))
+
+
+def _wide(value: Any) -> Any:
+    """Return numbers with enough digits to be subtracted."""
+    array = np.asarray(value)
+    return array.astype(np.result_type(array.dtype, np.float64))
+
+
+def _largest(values: NDArray[Any]) -> float:
+    return float(np.max(np.abs(values), initial=0.0))
+
+
+def _scale(point: NDArray[Any]) -> float:
+    """Return the size of an input's elements."""
+    return _largest(point) or 1.0
+
+
+def _plain(array: NDArray[Any]) -> Any:
+    """Return an input as a component gets it: a single number without axes."""
+    return array[()] if array.ndim == 0 else array

@@ -1,0 +1,1 @@
+"""Components in containers: real ones, of podman."""

@@ -1,0 +1,75 @@
+"""A base image, and images of components on it."""
+
+import fcntl
+import subprocess
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.base_image import base_image
+from binref_sci.containers.building import build
+from binref_sci.containers.engine import find_engine
+from tests.policy import require
+
+ROOT = Path(__file__).parents[2]
+PASSTHROUGH = ROOT / "examples" / "binref_passthrough"
+
+
+@pytest.fixture(scope="session")
+def engine():
+    require("podman")
+    return find_engine("podman")
+
+
+@pytest.fixture(scope="session")
+def base(engine):
+    require("debootstrap")
+    return base_image()
+
+
+@pytest.fixture(scope="session")
+def passthrough(engine, base, tmp_path_factory, testrun_uid):
+    """Name of the image of examples/binref_passthrough, built once a run and for all workers."""
+    name = f"localhost/binref-sci-test:{testrun_uid[:12]}"
+    with open(tmp_path_factory.getbasetemp().parent / "binref-sci-image.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if podman("image", "exists", name, check=False).returncode:
+            build(PASSTHROUGH, engine, tag=name, base=base)
+    return name
+
+
+@pytest.fixture(scope="session")
+def image_of(engine, passthrough, tmp_path_factory):
+    """Make the image of a component quickly: another one's, with the component replaced."""
+
+    def make(source):
+        folder = tmp_path_factory.mktemp("component")
+        (folder / "tesseract_api.py").write_text(source)
+        (folder / "tesseract_api.py").chmod(0o644)
+        (folder / "Containerfile").write_text(
+            f"FROM {passthrough}\nCOPY tesseract_api.py /tesseract/\n"
+        )
+        name = f"localhost/binref-sci-test:{uuid.uuid4().hex[:12]}"
+        command = ["build", "--format", "docker", "--file", folder / "Containerfile"]
+        podman(*command, "--tag", name, folder)
+        return name
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """No keeper of a container that a test has started in this process outlives the test."""
+    yield
+    children = psutil.Process().children()
+    assert [each for each in children if any("keeper" in part for part in each.cmdline())] == []
+
+
+def podman(*arguments, check=True):
+    done = subprocess.run(
+        ["podman", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
