@@ -70,9 +70,9 @@ $(VENV)/installed-dev: pyproject.toml | $(bin)/python
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-full: $(VENV)/installed-dev
-	@echo "adding JAX and PyTorch for the full tests"
+	@echo "adding JAX, PyTorch and JupyterLab for the full tests"
 	$(bin)/python -m pip install -q $(TORCH)
-	$(bin)/python -m pip install -q -e ".[dev,examples]"
+	$(bin)/python -m pip install -q -e ".[dev,examples,browser]"
 	@touch $@
 
 $(bin)/python:

@@ -10,9 +10,7 @@ import pytest
 from tests.player.browser import Player, watched_page
 from tests.player.serving import MODULE
 
-pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
-
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.needs_module("playwright")]
 
 
 def table(page):
