@@ -245,6 +245,19 @@ def test_the_theme_follows_the_system_and_the_host(mounted, scheme):
     assert player.page.evaluate(ground) == "rgb(1, 2, 3)"
 
 
+def test_a_theme_that_changes_while_hidden_is_drawn_when_shown_again(mounted):
+    player = mounted("ramp", size=[4, 16, 5])
+    axes = "document.querySelector('.br-axes').toDataURL()"
+    light = player.page.evaluate(axes)
+    player.page.evaluate(
+        "async () => { const cell = document.querySelector('.cell'); cell.style.display = 'none';"
+        " document.body.dataset.jpThemeLight = 'false';"
+        " await new Promise((done) => setTimeout(done, 700)); cell.style.display = '' }"
+    )
+    player.wait_for(theme="dark")
+    player.page.wait_for_function(f"light => {axes} !== light", arg=light)
+
+
 def test_nothing_plays_by_itself_where_less_motion_is_wanted(mounted):
     still = mounted(
         "ramp",
