@@ -4,10 +4,12 @@ import pytest
 
 from benchmarks import player
 
-for module in ("jupyterlab", "playwright.sync_api"):
-    pytest.importorskip(module, reason="needs the extra 'browser'")
-
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.needs_module("jupyterlab", "playwright"),
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+]
 
 
 def test_the_player_reaches_a_third_of_its_bars():

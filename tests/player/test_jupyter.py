@@ -9,10 +9,12 @@ import pytest
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
 
-for module in ("jupyterlab", "notebook", "playwright.sync_api"):
-    pytest.importorskip(module, reason="needs the extra 'browser'")
-
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.needs_module("jupyterlab", "notebook", "playwright"),
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+]
 
 # A field whose colours are known: the codes 2..254 as values, moving by one column a step.
 MAKE = """
