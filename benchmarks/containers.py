@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PASSTHROUGH = ROOT / "examples" / "binref_passthrough"
 IMAGE = "localhost/binref-sci-bench"
 
-CALLS = 200
+CALLS = 50
 CYCLES = 50
 KILLED = 10
 STEPS = 1024
