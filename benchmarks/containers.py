@@ -175,13 +175,15 @@ def _bytes_read() -> int:
 def _local_server() -> Iterator[str]:
     command = [sys.executable, "-c", "from binref_sci.cli import main; main()", "serve"]
     # A file and not a pipe: it logs a line a call, and must not wait for somebody to read them.
-    with tempfile.TemporaryFile() as log:
-        with subprocess.Popen([*command, str(PASSTHROUGH), "--port=0"], stderr=log) as server:
-            try:
-                while not (told := os.pread(log.fileno(), 10_000, 0).decode()).endswith("\n"):
-                    if server.poll() is not None:
-                        raise RuntimeError(f"the server ended: {told}")
-                    time.sleep(0.05)
-                yield told.split()[-1]
-            finally:
-                server.terminate()
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen([*command, str(PASSTHROUGH), "--port=0"], stderr=log) as server,
+    ):
+        try:
+            while not (told := os.pread(log.fileno(), 10_000, 0).decode()).endswith("\n"):
+                if server.poll() is not None:
+                    raise RuntimeError(f"the server ended: {told}")
+                time.sleep(0.05)
+            yield told.split()[-1]
+        finally:
+            server.terminate()
