@@ -2252,7 +2252,8 @@ class View {
   }
 
   applyTheme() {
-    if (this.readTheme()) this.relayout();
+    // a host may hide everything while it changes its theme, and show it before anybody looks
+    if (this.readTheme() || !this.width) this.relayout();
   }
 
   /** Whether colours or font have changed. An element outside the page has none to read yet. */
@@ -2545,6 +2546,7 @@ class View {
 
   paint(frame, { stale, all }) {
     const { player } = this;
+    if (!this.width) this.relayout();
     if (!this.width) return;
     if (player.colours !== this.seenColours || player.tables !== this.seenTables) {
       this.seenColours = player.colours;
