@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PASSTHROUGH = ROOT / "examples" / "binref_passthrough"
 IMAGE = "localhost/binref-sci-bench"
 
-CALLS = 200
+CALLS = 50
 CYCLES = 50
 KILLED = 10
 STEPS = 1024
@@ -174,12 +174,16 @@ def _bytes_read() -> int:
 @contextmanager
 def _local_server() -> Iterator[str]:
     command = [sys.executable, "-c", "from binref_sci.cli import main; main()", "serve"]
-    with subprocess.Popen(
-        [*command, str(PASSTHROUGH), "--port", "0"], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as server:
+    # A file and not a pipe: it logs a line a call, and must not wait for somebody to read them.
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen([*command, str(PASSTHROUGH), "--port=0"], stderr=log) as server,
+    ):
         try:
-            if server.stderr is None:
-                raise AssertionError
-            yield server.stderr.readline().split()[-1]
+            while not (told := os.pread(log.fileno(), 10_000, 0).decode()).endswith("\n"):
+                if server.poll() is not None:
+                    raise RuntimeError(f"the server ended: {told}")
+                time.sleep(0.05)
+            yield told.split()[-1]
         finally:
             server.terminate()

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def rows(*, part: float = 1.0) -> Iterator[Row]:
     part
         Of the bars of speed: what a shared machine is held to.
     """
+    if find_spec("playwright") is None or find_spec("jupyterlab") is None:
+        return  # without the extra there is nothing to measure with
     yield from replayed(part=part)
     with folder() as place, film(place) as opened:
         yield watched(opened)  # first: memory that others have left would hide its own
@@ -73,7 +76,7 @@ def replayed(sizes: tuple[int, ...] = (512, 1024), *, part: float = 1.0) -> Iter
     """Replay from the browser's cache, beside what an empty page is given."""
     with served() as address, chromium() as browser:
         for size in sizes:
-            with watched_page(browser, device_scale_factor=2) as page:
+            with watched_page(browser) as page:
                 page.add_init_script(COUNTING)
                 page.goto(f"{address}/tests/page.html")
                 page.wait_for_function("window.loaded")

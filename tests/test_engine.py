@@ -257,6 +257,30 @@ def test_the_journal_wins_over_the_schema(tmp_path):
     assert ds.out.attrs == {"units": "K", "long_name": "temperature"}
 
 
+@pytest.mark.parametrize("path", ["heat", "heat.[]"])
+def test_the_schema_labels_a_run_that_has_no_results_yet(tmp_path, path):
+    stream(tmp_path, dims=None, attrs={"long_name": "of the journal"}, times=False)
+    dims = ("y", "x") if path.endswith("[]") else ("time", "y", "x")
+    labels = Labels(dims=dims, coords={"x": np.arange(4.0)}, units="K", long_name="no")
+    say(tmp_path, labels={path: labels.to_json()}, run_id="r", state="running")
+    restate(tmp_path, lambda made: made.update(run="r"))
+    ds = open_dataset(tmp_path)
+    assert ds.heat.dims == ("time", "y", "x")
+    assert ds.heat.attrs == {"units": "K", "long_name": "of the journal"}
+    np.testing.assert_array_equal(ds.x, np.arange(4.0))
+
+
+def test_a_field_of_other_rank_lends_a_journal_of_its_name_only_attributes(tmp_path):
+    stream(tmp_path, dims=None, times=False)
+    labels = Labels(dims=("x",), coords={"x": np.arange(9.0)}, units="K")
+    say(tmp_path, labels={"heat": labels.to_json()}, run_id="r", state="running")
+    restate(tmp_path, lambda made: made.update(run="r"))
+    ds = open_dataset(tmp_path)
+    assert ds.heat.shape == (5, 3, 4)
+    assert ds.heat.attrs == {"units": "K"}
+    assert not ds.coords
+
+
 def test_dimensions_that_disagree_are_told_apart(tmp_path):
     stream(tmp_path, 6, name="energy", shape=(), dims=("time",))
     stream(tmp_path, 3, name="field")

@@ -464,6 +464,16 @@ def test_a_click_pins_a_point_and_its_series_comes_finer_and_finer(play):
     assert player.pinned == []
 
 
+def test_a_series_may_be_looked_at_while_it_is_read(play):
+    player, _ = play(telling(n=60_000, rows=2, columns=2))
+    player.pin(x=0, y=1)
+    seen = 0
+    while seen < 60_000:
+        series = player.pins[0]  # at any moment whole: values at their times
+        seen = series.sizes["time"]
+        np.testing.assert_array_equal(series, 20_000 * series.time + 100)
+
+
 def test_a_point_is_pinned_by_its_coordinates(play):
     player, _ = play()
     player.pin(x=4.1, y=2.0)

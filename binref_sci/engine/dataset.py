@@ -47,8 +47,8 @@ def variables(
     made: list[Made] = []
     attrs: dict[str, Any] = {}
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])
+    schema = SchemaLabels(place.run.get("labels"))
     if place.results is not None and journals.follows_results(members, place):
-        schema = SchemaLabels(place.run.get("labels"))
         for path, leaf in read_results(place.results, place.directory, ragged=ragged):
             if isinstance(leaf, str | list):
                 attrs[path] = leaf
@@ -69,7 +69,7 @@ def variables(
                 for number, stored in enumerate(parts)
             ]
         else:
-            made.append(_streamed(free, group, heads))
+            made.append(_streamed(free, group, heads, schema))
     return made, attrs, state
 
 
@@ -120,8 +120,14 @@ def merged(own: Labels, schema: Labels) -> Labels:
     )
 
 
-def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Made:
-    """Return what a writer streamed, or several their blocks of."""
+def _streamed(
+    name: str, group: list[Journal], heads: list[journals.Head], schema: SchemaLabels
+) -> Made:
+    """Return what a writer streamed, or several their blocks of.
+
+    A run that is going, or was killed, has no output fields yet: what the schema says of the
+    field that the writer is named after labels its trajectory.
+    """
     first = group[0]
     data: Data
     times: NDArray[Any] | None
@@ -137,6 +143,10 @@ def _streamed(name: str, group: list[Journal], heads: list[journals.Head]) -> Ma
         except JournalError as error:
             raise _with_other_runs(error, first, heads) from error
         data, times, labels = blocks, blocks.times, blocks.labels()
+    meant = schema.of(name, len(data.shape))
+    if meant.dims is not None and len(meant.dims) != len(data.shape):
+        meant = meant.replace(dims=None, coords={})
+    labels = merged(labels, meant)
     time = first.header.time
     given = None if time is None or times is None else (times, dict(time.attrs))
     made = labelled(name, data, labels, times=given, along=along(first))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any, Final
 
 import xarray as xr
@@ -14,8 +15,8 @@ from binref_sci.notebook.fields import whole_of
 from binref_sci.notebook.scene import Scene
 from binref_sci.trajectory import Trajectory
 
-POLL: Final = 0.5
-"""Seconds between two looks at the folder of the run."""
+_POLL: Final = 0.5  # seconds between two looks at the folder of the run
+_POLL_STORE: Final = 3.0  # at a URL, where a look is a few requests
 
 _RATE_FROM = 12  # looks that the speed of the solver is taken from
 
@@ -32,6 +33,7 @@ class Live:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._seen: deque[tuple[float, int]] = deque(maxlen=_RATE_FROM)
+        self._pause = _POLL_STORE if "://" in follower.path else _POLL
         self.state = "writing"
 
     def look(self, scene: Scene) -> Scene | None:
@@ -45,6 +47,11 @@ class Live:
             return None
         longer = scene.continued(self._follower.refresh())
         return longer if longer.n > scene.n else None
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds until the next look; None: there is nothing more to come."""
+        return self._pause if self.state == "writing" else None
 
     @property
     def rate(self) -> float | None:
@@ -112,4 +119,5 @@ def _folder(one: xr.DataArray) -> str | None:
     """Return the folder of the run that a variable lies in, if it is all of it."""
     data = whole_of(one)
     parts = getattr(data, "parts", [data])  # blocks of one field lie in one folder
-    return str(parts[0].directory) if isinstance(parts[0], Trajectory) else None
+    directory = parts[0].directory if isinstance(parts[0], Trajectory) else None
+    return str(directory) if isinstance(directory, Path) else None  # a store needs its options

@@ -94,10 +94,11 @@ class Pins:
     def _tell(self, number: Any, series: Series) -> None:
         panel = series.scene.panels[series.panel]
         times = series.scene.times
-        buffers = [series.steps.astype("<f8").tobytes(), series.values.astype("<f8").tobytes()]
+        steps, values = series.found
+        buffers = [steps.astype("<f8").tobytes(), values.astype("<f8").tobytes()]
         about: dict[str, Any] = {}
         if times.values is not None and times.values.dtype.kind in "biuf":
-            where = times.values[series.steps].astype("<f8")
+            where = times.values[steps].astype("<f8")
             if np.isfinite(where).all():
                 buffers.append(where.tobytes())
                 about["xlabel"] = f"{times.name} [{times.unit}]" if times.unit else times.name

@@ -1739,6 +1739,7 @@ class Panel {
     const codes = frame.codes?.[this.index];
     if (!table || !codes) return;
     const [rows, columns] = shape;
+    if (rows === 0 || columns === 0) return; // an axis without cells: nothing to paint
     const key = rows * 1e6 + columns;
     let image = this.images.get(key);
     if (!image) {
@@ -2224,7 +2225,11 @@ class View {
       this.awake();
     });
     this.watcher.observe(this.root);
-    this.themes = new MutationObserver(() => this.applyTheme());
+    this.themes = new MutationObserver(() => {
+      this.applyTheme();
+      clearTimeout(this.themeLater);
+      this.themeLater = setTimeout(() => this.applyTheme(), 500); // style sheets may come later
+    });
     const attributes = { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme", "theme", "style"] };
     this.themes.observe(document.body, attributes);
     this.themes.observe(document.documentElement, attributes);
@@ -2239,6 +2244,7 @@ class View {
 
   /** Shown again, or hidden: canvases may have been emptied meanwhile. */
   awake() {
+    if (!this.width) this.relayout();
     this.player.measure();
     this.player.want();
     this.player.stalePaint = true;
@@ -2246,7 +2252,8 @@ class View {
   }
 
   applyTheme() {
-    if (this.readTheme()) this.relayout();
+    // a host may hide everything while it changes its theme, and show it before anybody looks
+    if (this.readTheme() || !this.width) this.relayout();
   }
 
   /** Whether colours or font have changed. An element outside the page has none to read yet. */
@@ -2264,6 +2271,7 @@ class View {
     this.resizer.disconnect();
     this.watcher.disconnect();
     this.themes.disconnect();
+    clearTimeout(this.themeLater);
     this.player.views.delete(this);
     this.root.remove();
     this.host.classList.remove("binref-player-host");
@@ -2275,7 +2283,10 @@ class View {
 
   relayout() {
     const width = this.host.clientWidth;
-    if (width === 0) return;
+    if (width === 0) {
+      this.width = 0; // not laid out: to be done when there is room again
+      return;
+    }
     this.readTheme();
     if (!this.inks) return;
     if (this.player.scene.panels.length !== this.panels.length) this.buildPanels();
@@ -2535,6 +2546,7 @@ class View {
 
   paint(frame, { stale, all }) {
     const { player } = this;
+    if (!this.width) this.relayout();
     if (!this.width) return;
     if (player.colours !== this.seenColours || player.tables !== this.seenTables) {
       this.seenColours = player.colours;
@@ -2599,7 +2611,7 @@ class View {
     const { index, n } = player;
     const label = player.labels.get(index);
     say(this.timeLabel, label ?? frame?.label ?? "");
-    say(this.position, `${index + 1} / ${n}`);
+    say(this.position, n > 0 ? `${index + 1} / ${n}` : "no steps yet");
     flag(this.root, "index", String(index));
     flag(this.root, "playing", player.playing ? "1" : "0");
     const most = String(Math.max(0, n - 1));

@@ -19,7 +19,7 @@ from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.colours import Colours, coloured
 from binref_sci.notebook.frames import CACHE_BYTES
 from binref_sci.notebook.limits import Limits
-from binref_sci.notebook.live import POLL, Live
+from binref_sci.notebook.live import Live
 from binref_sci.notebook.picture import draw_frame, to_animation
 from binref_sci.notebook.pins import Pins
 from binref_sci.notebook.scene import Scene
@@ -387,7 +387,7 @@ class Player(anywidget.AnyWidget):
         told = live.to_json(attached=bool(self.live.get("attached")))
         if scene is not None or told["state"] != self.live.get("state"):
             self._set(live=told, **({} if scene is None else {"n": scene.n}))
-        return POLL if live.state == "writing" else None
+        return live.pause
 
     def _set(self, **traits: Any) -> None:
         """Set traits in one message to the browser."""

@@ -42,11 +42,8 @@ class Series:
         self.panel = panel
         self.row, self.column = row, column
         self._set(scene)
-        # One pair: another thread may ask for both while this one goes on reading.
-        self._got: tuple[NDArray[np.int64], NDArray[np.float64]] = (
-            np.empty(0, dtype="i8"),
-            np.empty(0),
-        )
+        # Both in one: other threads look while this one reads on.
+        self._found = np.empty(0, dtype="i8"), np.empty(0)
 
     def _set(self, scene: Scene) -> None:
         self.scene = scene
@@ -58,14 +55,19 @@ class Series:
         return len(self.steps) / max(self.scene.n, 1)
 
     @property
+    def found(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers of the frames that have been read, in order, and the value of each."""
+        return self._found
+
+    @property
     def steps(self) -> NDArray[np.int64]:
         """Numbers of the frames that have been read, in order."""
-        return self._got[0]
+        return self._found[0]
 
     @property
     def values(self) -> NDArray[np.float64]:
         """Value at each of `steps`."""
-        return self._got[1]
+        return self._found[1]
 
     @property
     def text(self) -> str:
@@ -94,11 +96,11 @@ class Series:
                 began = time.monotonic()
                 steps, values = self._read(part)
                 pace.took(time.monotonic() - began)
-                had, known = self._got
+                had, known = self._found
                 new = ~np.isin(steps, had)
                 all_steps = np.concatenate([had, steps[new]])
                 order = np.argsort(all_steps, kind="stable")
-                self._got = all_steps[order], np.concatenate([known, values[new]])[order]
+                self._found = all_steps[order], np.concatenate([known, values[new]])[order]
                 if time.monotonic() - said > _BETWEEN:
                     told(self)
                     said = time.monotonic()
@@ -121,7 +123,7 @@ class Series:
         """Return what has been read as a labelled array."""
         panel = self._panel
         data = panel.data
-        steps, values = self._got
+        steps, values = self._found
         coords: dict[str, Any] = {}
         index = {self.scene.dim: steps, **self.scene.where}
         if self._cell is not None:

@@ -1,18 +1,16 @@
-"""Chromium for the player's tests. Importing this skips where Playwright is missing."""
+"""Chromium for the player's tests, and what is looked at in it."""
 
 from contextlib import contextmanager
 
-import pytest
-
 from tests.player.serving import CHROMIUM, FLAGS
-
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
 
 
 @contextmanager
 def chromium(*flags):
     """A headless Chromium with a fresh profile."""
-    with playwright.sync_playwright() as running:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as running:
         opened = running.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         try:
             yield opened

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.player.browser import Player, chromium, watched_page
 from tests.player.serving import served
 
 
@@ -15,8 +16,7 @@ def address():
 
 @pytest.fixture(scope="module")
 def opened():
-    from tests.player.browser import chromium
-
+    pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
     with chromium("--enable-precise-memory-info", "--js-flags=--expose-gc") as browser:
         yield browser
 
@@ -24,8 +24,6 @@ def opened():
 @pytest.fixture
 def mounted(opened, address):
     """``mounted(kind, size=..., traits=..., ...)`` gives a `Player` in a page of its own."""
-    from tests.player.browser import Player, watched_page
-
     with ExitStack() as stack:
 
         def mount(kind, *, context=None, ready=True, before="", address=address, **options):

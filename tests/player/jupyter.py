@@ -9,19 +9,19 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import jupyterlab
-
 ROOT = Path(__file__).parents[2]
-# The packages need not lie in the environment that runs: their shared data lies beside them.
-SHARED = next(
-    parent / "share" / "jupyter"
-    for parent in Path(jupyterlab.__file__).parents
-    if (parent / "share" / "jupyter" / "lab").is_dir()
-)
 QUIET = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "full"},
 }
+
+
+def shared():
+    """Where the data of Jupyter's packages lies: beside them, be it this environment or not."""
+    import jupyterlab
+
+    folders = [parent / "share" / "jupyter" for parent in Path(jupyterlab.__file__).parents]
+    return next(folder for folder in folders if (folder / "lab").is_dir())
 
 
 def notebook(*cells):
@@ -60,7 +60,7 @@ def jupyter(folder, *, app="lab"):
         "JUPYTER_RUNTIME_DIR": str(own / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(own / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(own / "workspaces"),
-        "JUPYTER_PATH": str(SHARED),
+        "JUPYTER_PATH": str(shared()),
         "IPYTHONDIR": str(own / "ipython"),
         "PYTHONPATH": str(ROOT),
         "JUPYTER_PLATFORM_DIRS": "1",
@@ -84,7 +84,7 @@ def jupyter(folder, *, app="lab"):
                 "--ServerApp.port=0",
                 f"--IdentityProvider.token={token}",
                 f"--ServerApp.root_dir={folder}",
-                f"--{name}.app_dir={SHARED / 'lab'}",
+                f"--{name}.app_dir={shared() / 'lab'}",
             ],
             cwd=folder,
             env=environment,

@@ -7,7 +7,11 @@ import pytest
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.serving import served
 
-pytestmark = [pytest.mark.needs("chromium", "npm"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.needs("chromium", "npm"),
+    pytest.mark.needs_module("playwright"),
+    pytest.mark.long,
+]
 
 
 @pytest.fixture(scope="module")

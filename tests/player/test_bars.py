@@ -2,12 +2,14 @@
 
 import pytest
 
-pytest.importorskip("jupyterlab", reason="needs the extra 'browser'")
-pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
-
 from benchmarks import player
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.needs_module("jupyterlab", "playwright"),
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+]
 
 
 def test_the_player_reaches_a_third_of_its_bars():

@@ -6,13 +6,15 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("jupyterlab", reason="needs the extra 'browser'")
-pytest.importorskip("notebook", reason="needs the extra 'browser'")
-
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.needs_module("jupyterlab", "notebook", "playwright"),
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+]
 
 # A field whose colours are known: the codes 2..254 as values, moving by one column a step.
 MAKE = """

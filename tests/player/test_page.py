@@ -10,7 +10,7 @@ import pytest
 from tests.player.browser import Player, watched_page
 from tests.player.serving import MODULE
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.needs_module("playwright")]
 
 
 def table(page):
@@ -243,6 +243,19 @@ def test_the_theme_follows_the_system_and_the_host(mounted, scheme):
         "document.documentElement.style.setProperty('--jp-layout-color0', 'rgb(1, 2, 3)')"
     )
     assert player.page.evaluate(ground) == "rgb(1, 2, 3)"
+
+
+def test_a_theme_that_changes_while_hidden_is_drawn_when_shown_again(mounted):
+    player = mounted("ramp", size=[4, 16, 5])
+    axes = "document.querySelector('.br-axes').toDataURL()"
+    light = player.page.evaluate(axes)
+    player.page.evaluate(
+        "async () => { const cell = document.querySelector('.cell'); cell.style.display = 'none';"
+        " document.body.dataset.jpThemeLight = 'false';"
+        " await new Promise((done) => setTimeout(done, 700)); cell.style.display = '' }"
+    )
+    player.wait_for(theme="dark")
+    player.page.wait_for_function(f"light => {axes} !== light", arg=light)
 
 
 def test_nothing_plays_by_itself_where_less_motion_is_wanted(mounted):
@@ -495,7 +508,20 @@ def test_an_error_is_shown_over_its_frame_and_playing_goes_on(mounted):
     assert not player.root.locator(".br-note").is_visible()
 
 
-def test_both_caches_of_frames_stay_below_the_limit(mounted):
+def test_a_picture_without_cells_and_a_run_without_steps_are_no_errors(mounted):
+    player = mounted("plain", size=[0, 10, 5])
+    player.focus().press("ArrowRight").wait()
+    assert player.index == 1
+    empty = mounted("plain", size=[8, 8, 5], traits={"n": 0}, ready=False)
+    empty.page.wait_for_function(
+        "document.querySelector('.br-position').textContent === 'no steps yet'"
+    )
+    empty.focus().press("Space", "ArrowRight", "End")
+    empty.page.evaluate("model.set('n', 3)")
+    empty.wait()
+
+
+def test_the_cache_of_frames_stays_below_its_limit(mounted):
     limit = 2_000_000
     before = (
         "import('/player.js').then(({ FrameCache }) => { const { put } = FrameCache.prototype; window.most = 0;"
