@@ -77,6 +77,7 @@ class Player(anywidget.AnyWidget):
         self._session = Session(self.send, scene, limits.colourings, cache_bytes=cache_bytes)
         self._colours = Colours(self._session, limits, self._set)
         self._pins = Pins(self._session)
+        self._own_layout: Any = None  # a trait that is refused closes the player here
         super().__init__(
             scene=scene.to_json(),
             n=scene.n,
@@ -281,7 +282,8 @@ class Player(anywidget.AnyWidget):
         self.unobserve_all()
         self.on_msg(_received, remove=True)
         super().close()
-        self._own_layout.close()  # ipywidgets keeps each widget until it is closed
+        if self._own_layout is not None:
+            self._own_layout.close()  # ipywidgets keeps each widget until it is closed
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the widget, and beside it a picture for where no kernel runs, and text."""
