@@ -75,7 +75,7 @@ def test_it_prints_the_dataset_and_the_memory_of_each_process(finished):
     assert "13/13 snapshots" in done.stdout
     for process in ("solver", "server", "client"):
         [line] = [line for line in done.stdout.splitlines() if line.strip().startswith(process)]
-        before, peak = (float(line.split()[index]) for index in (1, 3))
+        before, peak = (int(line.split()[index]) for index in (1, 3))
         assert 10 < before <= peak < 1000, line
 
 

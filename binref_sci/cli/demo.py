@@ -25,7 +25,6 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from dask.utils import format_bytes
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -108,8 +107,8 @@ def demo_command(
             out = call.result()
             written = _size_of(run)
             console.print(
-                f"   what came over HTTP: {format_bytes((run / 'results.json').stat().st_size)} of "
-                f"references to [bold]{format_bytes(written)}[/] on disk\n"
+                f"   what came over HTTP: {_bytes((run / 'results.json').stat().st_size)} of "
+                f"references to [bold]{_bytes(written)}[/] on disk\n"
             )
 
             console.print("[bold]3  xarray[/] opens the references; no snapshot is read yet")
@@ -363,12 +362,12 @@ def _memory_table(
         cells = ["?"] * 3
         if least is not None and most is not None:
             cells = [
-                format_bytes(least),
-                f"[bold]{format_bytes(most)}[/]",
-                f"+{format_bytes(most - least)}",
+                _bytes(least),
+                f"[bold]{_bytes(most)}[/]",
+                f"+{_bytes(most - least)}",
             ]
         table.add_row(f"   {name}", *cells, what[name])
-    table.add_row("   on disk", "", f"[bold]{format_bytes(written)}[/]", "", "")
+    table.add_row("   on disk", "", f"[bold]{_bytes(written)}[/]", "", "")
     return table
 
 
@@ -378,7 +377,7 @@ def _say_where(console: Console, output: Path, written: int) -> None:
         f"\n[bold]{folder}/[/]\n"
         f"   {PICTURE}   six moments and the history of one point\n"
         f"   {FILM}   the film\n"
-        f"   {RUN}/          {format_bytes(written)}: opens by itself, wherever it is moved\n\n"
+        f"   {RUN}/          {_bytes(written)}: opens by itself, wherever it is moved\n\n"
         f"Look further:  {escape(_program())} show {folder}/{RUN}\n"
         f"Remove it:     rm -r {folder}"
     )
@@ -395,3 +394,8 @@ def _program() -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"   {line}" for line in text.splitlines())
+
+
+def _bytes(number: int) -> str:
+    """Return bytes in whole units: a table of them is to fit into 80 columns."""
+    return f"{number / 2**20:.0f} MiB" if number >= 2**20 else f"{number / 2**10:.0f} kiB"
