@@ -203,7 +203,7 @@ class Stored:
         TruncatedBufferError, BufferNotFoundError, CorruptBufferError
             If the bytes are not there.
         """
-        if type(key) is tuple and key and type(key[0]) is int and key[1:] == self._whole:
+        if type(key) is tuple and key and type(key[0]) is int and self._is_whole(key[1:]):
             index = key[0] + len(self) if key[0] < 0 else key[0]
             if self._whole and self.compression is None and 0 <= index < len(self):
                 made = self._room(self.inner)
@@ -212,6 +212,10 @@ class Stored:
                         self._read_snapshot(buffers, index, made)
                 return made
         return self._read(resolve(key, self.shape), key)
+
+    def _is_whole(self, parts: tuple[Any, ...]) -> bool:
+        # Slices first: an index array would compare element by element.
+        return all(type(part) is slice for part in parts) and parts == self._whole
 
     @cached_property
     def _whole(self) -> tuple[slice, ...]:

@@ -97,6 +97,15 @@ def assert_reads_like(found, wanted):
         assert (np.shape(found), found.dtype) == (np.shape(wanted), wanted.dtype)
 
 
+@pytest.mark.parametrize("part", [np.zeros(0, bool), np.array([2, 0]), np.array([True] * 3), [1]])
+def test_an_index_array_behind_an_integer_is_no_whole_snapshot(tmp_path, part):
+    array = np.arange(12.0).reshape(4, 3)
+    if len(part) == 0:
+        array = array[:, :0]
+    stored = laid_out(tmp_path, array, [], "dense")
+    np.testing.assert_array_equal(stored.read((1, part)), array[1, part])
+
+
 @given(st.data())
 def test_any_key_reads_what_numpy_selects_however_snapshots_lie(data):
     shape = data.draw(npst.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5))
