@@ -182,9 +182,9 @@ def write_film(run: Path, size: int, count: int, *, real: int = 40) -> None:
     row, column = np.mgrid[:size, :size].astype(np.float32)
     field = np.sin(row / size * 9) * np.cos(column / size * 7)
     write_sparse_run(run, count, field)
-    buffers = sorted(
-        run.glob("*.bin"), key=lambda path: int(path.stem) if path.stem.isdigit() else 0
-    )
+    # without that of the times, which holds less than one frame
+    frames = [path for path in run.glob("*.bin") if path.stat().st_size >= field.nbytes]
+    buffers = sorted(frames, key=lambda path: int(path.stem) if path.stem.isdigit() else 0)
     chance = random.Random(5)
     for _ in range(real):
         buffer = chance.choice(buffers)
