@@ -414,6 +414,7 @@ def _lines(place: Path | RemotePath, content: bytes) -> list[dict[str, Any]]:
 
 
 RUN_FILE = "run.json"
+RESULTS_FILE = "results.json"
 
 
 def run_id_of(directory: str | os.PathLike[str]) -> str | None:

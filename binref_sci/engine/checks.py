@@ -16,7 +16,6 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.results import read_results
 from binref_sci.engine.source import (
-    RESULTS_FILE,
     AnyPath,
     Source,
     entries,
@@ -29,6 +28,7 @@ from binref_sci.engine.source import (
 from binref_sci.errors import BinrefError, FormatError, JournalError, TruncatedBufferError
 from binref_sci.journal import (
     RECORD_BYTES,
+    RESULTS_FILE,
     RUN_FILE,
     SUFFIX,
     Journal,

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from binref_sci.engine.source import RESULTS_FILE
-from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX
+from binref_sci.journal import MAGIC, RESULTS_FILE, RUN_FILE, SUFFIX
 
 _SNIFFED = 64 * 1024  # bytes of a response in which its first array must begin
 _ENTRIES = 1000  # of a folder, looked through for journals

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from fsspec.core import url_to_fs
@@ -15,13 +15,12 @@ from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError
-from binref_sci.journal import MAGIC, RUN_FILE, SUFFIX, locked
+from binref_sci.journal import MAGIC, RESULTS_FILE, RUN_FILE, SUFFIX, locked
 from binref_sci.storage import Root, place_of, root_of
 from binref_sci.storage.remote import RemotePath
 
 AnyPath = Path | RemotePath
 
-RESULTS_FILE: Final = "results.json"
 
 _SNIFFED = 256  # bytes of a file that tell what it is
 _EXPECTED = f"expected {RESULTS_FILE}, {RUN_FILE} or journals (*{SUFFIX})"

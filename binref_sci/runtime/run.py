@@ -20,12 +20,10 @@ import orjson
 
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
-from binref_sci.journal import hold, locked
+from binref_sci.journal import RESULTS_FILE, RUN_FILE, hold, locked
 from binref_sci.storage import write_atomically
 
 FORMAT: Final = 1
-RUN_FILE: Final = "run.json"
-RESULTS_FILE: Final = "results.json"
 PREFIX: Final = "run_"
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
