@@ -96,9 +96,10 @@ def test_three_hundred_steps_end_where_numpy_does(opened, seed):
         for name in wanted.coords:
             np.testing.assert_array_equal(one[name], wanted[name])
         dim = wanted.dims[0]
-        np.testing.assert_allclose(one.mean(dim), wanted.mean(dim))
+        # The order of the sums differs, and what is left of 0 by it is not 0.
+        np.testing.assert_allclose(one.mean(dim), wanted.mean(dim), atol=1e-12)
         np.testing.assert_array_equal(one.max(), wanted.max())
-        np.testing.assert_allclose(one.std(skipna=False), wanted.std())
+        np.testing.assert_allclose(one.std(skipna=False), wanted.std(), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
