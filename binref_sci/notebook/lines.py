@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.layout import Layout
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.scene import Scene
@@ -32,7 +33,7 @@ class Diagram:
         self._axes = whole.axes
         self._lines: list[list[Line2D]] = []
         for panel, ax in zip(scene.panels, whole.axes, strict=True):
-            made = [ax.plot([], [], label=name, animated=True)[0] for name in panel.lines]
+            made = [ax.plot([], [], label=drawable(name), animated=True)[0] for name in panel.lines]
             if len(made) > 1 and len(made) <= len(mpl.rcParams["axes.prop_cycle"]):
                 legend = ax.legend(loc="upper right")
                 legend.set_animated(True)  # drawn after the lines, over them

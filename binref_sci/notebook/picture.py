@@ -17,6 +17,7 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
 from binref_sci.notebook.colouring import Colouring
+from binref_sci.notebook.formulas import drawable, mend
 from binref_sci.notebook.limits import Limits, Rules
 from binref_sci.notebook.lines import positions
 from binref_sci.notebook.panel import Panel
@@ -137,6 +138,9 @@ def draw_frame(
                 scene, panel, colouring, i, one, (add_colorbar, add_labels), cbar_kwargs, kwargs
             )
             artists.append(image)
+            if image.colorbar is not None:
+                mend(image.colorbar.ax)
+        mend(one)
     return artists[0] if count == 1 else artists
 
 
@@ -274,7 +278,7 @@ def to_animation(
                 axes = artist[0].axes
                 changed += artist
             assert axes is not None  # they were drawn on some
-            axes.set_title(_title(scene, panel, i))
+            axes.set_title(drawable(_title(scene, panel, i)))
         return changed
 
     return FuncAnimation(figure, update, frames=scene.n, interval=1000 / fps, blit=False)
