@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.formulas import drawable, mend
 from binref_sci.notebook.limits import Limits, Rules
-from binref_sci.notebook.lines import positions
+from binref_sci.notebook.lines import MOST_NAMED, positions
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.scene import Scene
 
@@ -231,7 +231,7 @@ def _plot_lines(
     ax.set_xlim(panel.x.lo, panel.x.hi)
     if add_labels:
         ax.set(xlabel=panel.x.label, ylabel=panel.label, title=_title(scene, panel, i))
-        if len(made) > 1:
+        if 1 < len(made) <= MOST_NAMED:
             ax.legend()
     return made
 

@@ -598,6 +598,7 @@ export class Player {
     this.lastReport = 0;
     this.times = null; // of all frames, once they are needed
     this.group = null; // players on one clock
+    this.beyond = []; // by colour scale: whether a frame had values under or over the limits
     this.gone = false; // the kernel no longer knows this player
     this.reported = null;
     this.telling = false;
@@ -869,6 +870,7 @@ export class Player {
     this.failed.clear();
     this.labels.clear();
     this.wanted.clear();
+    this.beyond = [];
     this.floats = null;
     this.gen += 1;
     this.want();
@@ -1655,6 +1657,7 @@ function inks(root) {
 
 const TICK = 4;
 const SMALL = 11;
+const MOST_NAMED = 8; // curves in a legend: as many as there are colours
 const MEDIUM = 12;
 
 /** Ticks of an axis inside the window from..to (fractions along the axis): [[0..1, label], ...]. */
@@ -2048,7 +2051,7 @@ class Panel {
   }
 
   drawOwnBar(margins, width, barHeight) {
-    const { colours } = this;
+    const colours = this.view.scaleOf(this.scene.colour);
     const table = this.player.tables[this.scene.colour];
     if (!table) return;
     const context = prepare(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio);
@@ -2060,12 +2063,13 @@ class Panel {
   drawLegend() {
     const { lines = [] } = this.scene;
     const { curves } = this.view.inks;
-    const names = lines.map((label, k) => {
+    const names = lines.slice(0, MOST_NAMED).map((label, k) => {
       const dash = element("span", { class: "br-dash" });
       dash.style.background = curves[k % curves.length];
       return element("span", {}, dash, label);
     });
-    this.legend.replaceChildren(...(lines.length > 1 ? names : []));
+    const more = lines.length > MOST_NAMED ? [element("span", {}, `and ${lines.length - MOST_NAMED} more`)] : [];
+    this.legend.replaceChildren(...(lines.length > 1 ? names : []), ...more);
   }
 
   drawPins() {
@@ -2431,7 +2435,7 @@ class View {
       { class: "br-colours", role: "group", "aria-label": "Colours and limits", hidden: true },
       element("div", { class: "br-group" }, this.which, this.cmap, this.inverted, this.norm),
       element("div", { class: "br-group" }, this.low, element("span", {}, "to"), this.high, this.rule),
-      element("div", { class: "br-group" }, rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
+      element("div", { class: "br-group" }, "limits from:", rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
       several,
     );
     return this.colourPanel;
@@ -2638,9 +2642,9 @@ class View {
     if (panels.length === 0) return;
     const [{ margins, width, height }] = panels;
     this.barOf.forEach(({ colour: k, canvas }, order) => {
-      const colours = this.player.colours[k];
+      const colours = this.scaleOf(k);
       const table = this.player.tables[k];
-      if (!colours || !table) return;
+      if (!table) return;
       const bad = this.badSeen === true;
       const { inks: ink } = this;
       attribute(canvas, "aria-label", barLabel(colours));
@@ -2846,6 +2850,7 @@ class View {
     let cells = 0;
     let outside = 0;
     let bad = 0;
+    this.seeBeyond(frame);
     frame.stats?.forEach((stats, k) => {
       const [rows, columns] = frame.shapes[k];
       cells += rows * columns;
@@ -2876,13 +2881,36 @@ class View {
     });
   }
 
+  /** Give the bar an arrow for what lies beyond the limits, once a frame has any. */
+  seeBeyond(frame) {
+    const { beyond, scene } = this.player;
+    let more = false;
+    frame.stats?.forEach(({ under, over }, k) => {
+      const seen = (beyond[scene.panels[k]?.colour ?? 0] ??= { min: false, max: false });
+      more ||= (under > 0 && !seen.min) || (over > 0 && !seen.max);
+      seen.min ||= under > 0;
+      seen.max ||= over > 0;
+    });
+    if (more) this.relayout();
+  }
+
+  /** A colour scale as its bar is drawn: with arrows too for what has been seen beyond. */
+  scaleOf(k) {
+    const { player } = this;
+    const colours = player.colours[k] ?? {};
+    const seen = player.beyond[k];
+    if (!seen || colours.extend_given) return colours;
+    const [min, max] = ["min", "max"].map((end) => seen[end] || colours.extend === end || colours.extend === "both");
+    return { ...colours, extend: min ? (max ? "both" : "min") : max ? "max" : "neither" };
+  }
+
   /** What changes with every frame. */
   paintPosition(frame) {
     const { player } = this;
     const { index, n } = player;
     const label = player.labels.get(index);
     say(this.timeLabel, label ?? frame?.label ?? "");
-    const part = player.part.length === 2 ? `  (${player.part[0] + 1} to ${player.part[1] + 1})` : "";
+    const part = player.part.length === 2 ? ` (${player.part[0] + 1} to ${player.part[1] + 1})` : "";
     say(this.position, n > 0 ? `${index + 1} / ${n}${part}` : "no steps yet");
     flag(this.root, "index", String(index));
     flag(this.root, "playing", player.playing ? "1" : "0");
