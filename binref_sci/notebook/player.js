@@ -884,6 +884,7 @@ export class Player {
     const groups = (globalThis[GROUPS] ??= new Map());
     this.group?.delete(this);
     this.group = null;
+    this.host = null;
     if (!name) return;
     if (!groups.has(name)) groups.set(name, new Set());
     this.group = groups.get(name);
@@ -894,8 +895,17 @@ export class Player {
     const { fps, mode, loop, direction, stride } = other;
     Object.assign(this, { fps, mode, loop, direction, stride });
     this.tell({ fps, mode, loop, direction, stride });
+    this.host = other;
     this.index = this.indexFor(other, other.index);
     if (other.playing) this.play();
+  }
+
+  /** Go where the player stands that was there before, once both know their times. */
+  meet() {
+    const { host } = this;
+    if (!host?.times || !this.times) return;
+    this.host = null;
+    if (!this.playing) host.along((other) => other === this && other.seek(this.indexFor(host, host.index)));
   }
 
   get others() {
@@ -971,6 +981,7 @@ export class Player {
     this.times = new Float64Array(from + more.length);
     this.times.set(old.subarray(0, from));
     this.times.set(more, from);
+    for (const one of this.group ?? []) one.meet();
   }
 
   /** In step with time: how many steps are due, and how many mean steps they last. */

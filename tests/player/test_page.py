@@ -904,14 +904,15 @@ def test_a_part_is_marked_by_keys_and_by_a_button_and_is_what_plays(mounted):
 def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
     """The second has three frames for each of the first, at the same times: slower by itself."""
     times = [0.5 * k for k in range(40)]
-    player = mounted("ramp", size=[4, 64, 40, times], traits={"fps": 30, "sync": "one clock"})
+    traits = {"fps": 30, "sync": "one clock", "index": 5}
+    player = mounted("ramp", size=[4, 64, 40, times], traits=traits)
     page, fine = player.page, [k / 6 for k in range(118)]
     page.evaluate(
         "fine => mount('ramp', { size: [4, 64, 118, fine], into: ['two'],"
         " traits: { sync: 'one clock', fps: 5 }, latency: 60 })",
         fine,
     )
-    other = Player(page, 1).wait()
+    other = Player(page, 1).wait_for(index=15)
     player.scrub(30)
     player.wait()
     other.wait()
