@@ -439,10 +439,10 @@ def test_opening_twenty_thousand_references_takes_time_in_proportion(tmp_path):
         (tmp_path / "results.json").write_text(json.dumps({"u": items}))
         for chunks in ({}, {"u_dim_0": 1}):
             best = float("inf")
-            for _ in range(3):
-                began = time.perf_counter()
+            for _ in range(5):  # of the processor: other processes may want it too
+                began = time.process_time()
                 ds = open_dataset(tmp_path, chunks=chunks)
-                best = min(best, time.perf_counter() - began)
+                best = min(best, time.process_time() - began)
             took[count, bool(chunks)] = best
             limit = 100_000 if not chunks else 10_000 * count
             assert len(pickle.dumps(ds.u.data.dask)) < limit
