@@ -263,6 +263,22 @@ def prepare_joined(
     return Prepared(last.path, made, last.attrs, last.about, last.state, is_remote=last.is_remote)
 
 
+def prepare_any(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    storage_options: Mapping[str, Any] | None = None,
+) -> Prepared:
+    """Look at a path or URL, or at the runs of one simulation that a list of them names.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `open_dataset`.
+    """
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        return prepare_joined(source, storage_options)
+    return prepare(source, storage_options)
+
+
 def _parts_of(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part)
 
