@@ -118,6 +118,8 @@ def test_any_key_reads_what_numpy_selects_however_snapshots_lie(data):
         patch.setattr("binref_sci.plan.stored.MERGE_GAP", gap)
         limit = data.draw(st.sampled_from([1, 64, 2**26]))
         patch.setattr("binref_sci.plan.boxes.MERGE_LIMIT", limit)
+        patch.setattr("binref_sci.ranges.WIDE", data.draw(st.sampled_from([1, 2**25])))
+        patch.setattr("binref_sci.ranges.PIECE", data.draw(st.sampled_from([1, 7, 64])))
         stored = laid_out(Path(folder), array, cuts, layout)
         assert_reads_like(outcome(lambda: stored.read(key)), outcome(lambda: array[key]))
         np.testing.assert_array_equal(stored.load(), array)

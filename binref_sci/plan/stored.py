@@ -17,7 +17,7 @@ from binref_sci.plan.boxes import MERGE_GAP, merged, read_box, read_boxes, strid
 from binref_sci.plan.buffers import Buffers, passes
 from binref_sci.plan.segment import Segment
 from binref_sci.plan.selection import Grid, Picks, Selection, resolve, resolve_outer
-from binref_sci.ranges import read_ranges
+from binref_sci.ranges import read_range, read_ranges
 from binref_sci.storage import Buffer, Root, read_into, require, status_of
 from binref_sci.storage.remote import RemotePath
 
@@ -229,7 +229,7 @@ class Stored:
         offset, _ = segment.place(local)
         buffer = buffers.open(segment.path)
         require(buffer, offset, out.nbytes)
-        read_into(buffer, offset, out)
+        read_range(buffer, offset, out)
 
     def load(self) -> NDArray[Any]:
         """Return everything, in a new writable array.
