@@ -41,6 +41,7 @@ from binref_sci.dtypes import (
 )
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, JournalError
 from binref_sci.labels import Labels, attrs_from_json, attrs_to_json
+from binref_sci.naming import RUN_FILE
 from binref_sci.plan import Segment, Stored
 from binref_sci.reference import checked_compression
 from binref_sci.storage import Root, create_buffer, root_of, size_of, write_at
@@ -411,10 +412,6 @@ def _lines(place: Path | RemotePath, content: bytes) -> list[dict[str, Any]]:
     except orjson.JSONDecodeError:
         return made
     return [*made, last] if isinstance(last, dict) else made
-
-
-RUN_FILE = "run.json"
-RESULTS_FILE = "results.json"
 
 
 def run_id_of(directory: str | os.PathLike[str]) -> str | None:

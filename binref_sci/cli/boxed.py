@@ -21,7 +21,7 @@ from binref_sci.containers.listing import schema, stop
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import Served
 from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
-from binref_sci.journal import RESULTS_FILE
+from binref_sci.naming import RESULTS_FILE
 
 PREFIX = "image:"
 _PANEL = "For an image"

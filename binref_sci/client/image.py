@@ -15,7 +15,7 @@ from binref_sci.containers.engine import find_engine
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import START_SECONDS, Served
 from binref_sci.errors import ContainerError, RemoteConnectionError
-from binref_sci.runtime.run import PREFIX
+from binref_sci.naming import PREFIX
 
 _ENDING_SECONDS = 2.0  # from a broken connection to the end of a container that has died
 
