@@ -19,6 +19,12 @@ import typer
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
+from binref_sci.cli.exits import (
+    EXIT_CALLER,
+    EXIT_COMPONENT,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+)
 from binref_sci.errors import (
     BinrefError,
     ComponentError,
@@ -41,11 +47,6 @@ _COMMANDS = (
     "ps",
     "stop",
 )
-
-EXIT_COMPONENT = 1
-EXIT_CALLER = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 
 class _Commands(TyperGroup):

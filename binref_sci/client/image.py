@@ -133,7 +133,10 @@ class Image:
         remote, served, scratch = self._running(), self._served, self._scratch
         owner = None
         if scratch is not None:
-            run_id = run_id or uuid.uuid4().hex
+            if run_id is None:
+                run_id = uuid.uuid4().hex
+            else:
+                scratch.settle()  # an older run of this id is not to take the new one along
             owner = scratch.part(f"{PREFIX}{run_id}")
         try:
             reply = remote.call(
