@@ -19,7 +19,13 @@ import typer
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
-from binref_sci.errors import BinrefError, ComponentError, ContainerError, EngineError
+from binref_sci.errors import (
+    BinrefError,
+    ComponentError,
+    ContainerError,
+    EngineError,
+    StoreError,
+)
 
 _COMMANDS = (
     "run",
@@ -112,7 +118,7 @@ def main() -> None:
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except (ComponentError, ContainerError, EngineError) as error:
+    except (ComponentError, ContainerError, EngineError, StoreError) as error:
         terminal.complain(str(error))
         sys.exit(EXIT_COMPONENT)
     except BinrefError as error:

@@ -22,6 +22,7 @@ from binref_sci.containers.options import Options
 from binref_sci.containers.serving import Served
 from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.journal import RESULTS_FILE
+from binref_sci.storage import local_folder
 
 PREFIX = "image:"
 _PANEL = "For an image"
@@ -170,6 +171,17 @@ def image_of(component: str) -> str | None:
     if component.startswith(("/", ".", "~")) or component.endswith((".py", "/")):
         return None
     return None if Path(component).exists() else component
+
+
+def absolute(path: Path | None) -> Path | None:
+    """Return a folder as a container has to be told it.
+
+    Raises
+    ------
+    FormatError
+        If it is a URL.
+    """
+    return None if path is None else Path(local_folder(path))
 
 
 def found(box: Box, image: str, component: str) -> tuple[Engine, dict[str, Any]]:

@@ -20,6 +20,7 @@ from binref_sci.engine.prepared import prepare
 from binref_sci.engine.virtual import references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import local_folder
 
 _NEEDS: Final = {
     ".json": (),
@@ -60,7 +61,7 @@ def export(
     DatasetExistsError
         If there is something at `target`.
     """
-    place = Path(target).expanduser().absolute()
+    place = Path(local_folder(target))
     kind = place.suffix
     if kind not in _NEEDS:
         raise FormatError(

@@ -23,8 +23,9 @@ from binref_sci.engine.saved import decoded, saved_variables
 from binref_sci.engine.target import BufferTarget
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Made, to_variable
-from binref_sci.errors import BufferNotFoundError, DatasetExistsError, FormatError, WriterError
+from binref_sci.errors import BufferNotFoundError, DatasetExistsError, WriterError
 from binref_sci.journal import Journal, read_journal
+from binref_sci.storage import local_folder
 
 Mode = Literal["w-", "w", "a", "r+"]
 Durability = Literal["process", "power"]
@@ -92,6 +93,8 @@ def to_binref(
         If the data does not fit what is there, or another has saved in between (a ValueError).
     UnsupportedDTypeError
         If a variable cannot be stored (a TypeError); before a byte is written.
+    FormatError
+        If `path` is a URL, or empty (a ValueError).
 
     Examples
     --------
@@ -109,7 +112,7 @@ def to_binref(
     mode = _mode(mode, region, append_dim)
     if durability not in ("process", "power"):
         raise ValueError(f'durability must be "process" or "power", got {durability!r}')
-    target = _path(path)
+    target = local_folder(path)
     groups = datasets_of(obj)
     settings = dict(encoding or {}) if isinstance(obj, xr.DataTree) else {"/": encoding or {}}
     unknown = set(settings) - set(groups)
@@ -139,19 +142,6 @@ def _mode(mode: Any, region: Any, append_dim: Any) -> Mode:
         raise ValueError(f'append_dim= adds to what is there: mode must be "a", got {mode!r}')
     checked: Mode = mode
     return checked
-
-
-def _path(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise TypeError(f"the path must be text, got {text!r}")
-    if "://" in text and not text.startswith("file://"):
-        raise FormatError(
-            f"{text!r} is a URL, and parts of an object cannot be written in place: write to a local "
-            "folder, then upload its files, run.json last (How to: Open and keep runs at URLs)"
-        )
-    text = text.removeprefix("file://")
-    return os.fspath(Path(text).expanduser().absolute())
 
 
 def _before(target: str, mode: Mode) -> Manifest | None:

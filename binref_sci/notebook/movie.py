@@ -29,6 +29,7 @@ from binref_sci.notebook.mp4 import Mp4
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import local_folder
 
 _LEAST_FPS: Final = 0.001  # MP4 has no room for the ages beyond
 _MOST_DPI: Final = 2400.0
@@ -99,7 +100,7 @@ def save(
     OSError
         If the folder is missing, or a folder has that name.
     """
-    place = Path(path).expanduser().absolute()
+    place = Path(local_folder(path))
     suffix = place.suffix.lower()
     if suffix not in SUFFIXES:
         raise FormatError(

@@ -21,7 +21,7 @@ import orjson
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
 from binref_sci.journal import RESULTS_FILE, RUN_FILE, hold, locked
-from binref_sci.storage import write_atomically
+from binref_sci.storage import local_folder, write_atomically
 
 FORMAT: Final = 1
 PREFIX: Final = "run_"
@@ -212,7 +212,7 @@ def close_dead_run(path: Path, error: str) -> None:
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     # not resolve(): the folder is named as its user names it, links and all
-    return Path(os.path.abspath(path))  # noqa: PTH100
+    return Path(local_folder(path))
 
 
 def _now(ns: int) -> str:
