@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ from binref_sci.engine.prepared import prepare
 from binref_sci.engine.virtual import references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import local_folder
+from binref_sci.storage import hidden_beside, local_folder
 
 _NEEDS: Final = {
     ".json": (),
@@ -78,7 +77,7 @@ def export(
         raise DatasetExistsError(
             f"{os.fspath(place)!r} exists; overwrite it, or choose another name"
         )
-    partial = place.with_name(f".{place.stem}.{uuid.uuid4().hex}{kind}")
+    partial = hidden_beside(place, kind)
     try:
         if kind in (".json", ".parquet"):
             _write_references(

@@ -418,18 +418,25 @@ def write_at(fd: int, data: NDArray[Any] | bytes, offset: int) -> None:
     Raises
     ------
     OSError
-        As the system reports it; bytes after `offset` are then undefined, and the
+        As the system reports it, with the file's name; bytes after `offset` are then undefined, and the
         next write at the same place repairs them.
     """
     nbytes = data.nbytes if not isinstance(data, bytes) else len(data)
     if not nbytes:
         return
-    done = os.pwrite(fd, data, offset)
-    if done == nbytes:
-        return
-    view = memoryview(data).cast("B")
-    while done < nbytes:
-        done += os.pwrite(fd, view[done:], offset + done)
+    try:
+        done = os.pwrite(fd, data, offset)
+        if done == nbytes:
+            return
+        view = memoryview(data).cast("B")
+        while done < nbytes:
+            done += os.pwrite(fd, view[done:], offset + done)
+    except OSError as error:
+        try:
+            name = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            raise error from None
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:
@@ -441,11 +448,19 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
+def hidden_beside(place: Path, suffix: str = ".partial") -> Path:
+    """Return a name of its own for what will take the place of a file or folder.
+
+    Hidden, since nobody is to open it, and no longer than a name may be.
+    """
+    return place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}{suffix}")
+
+
 def write_atomically(
     path: Path, pieces: Iterator[bytes | memoryview], *, sync: bool = False
 ) -> None:
     """Write a small file so that a reader sees the old one or the new one, whole."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    partial = hidden_beside(path)
     try:
         with partial.open("xb") as file:
             for piece in pieces:
