@@ -30,6 +30,7 @@ from binref_sci.errors import (
     ComponentError,
     ContainerError,
     EngineError,
+    StoreError,
     Terminated,
 )
 
@@ -123,7 +124,7 @@ def main() -> None:
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except (ComponentError, ContainerError, EngineError) as error:
+    except (ComponentError, ContainerError, EngineError, StoreError) as error:
         terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)
     except BinrefError as error:
