@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from binref_sci.notebook.reducing import HOW
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import hidden_beside, local_folder
 
 _LEAST_FPS: Final = 0.001  # MP4 has no room for the ages beyond
 _MOST_DPI: Final = 2400.0
@@ -106,7 +106,7 @@ def save(
     Exception
         What the storage raised for a frame that cannot be read; a note says which frame.
     """
-    place = Path(path).expanduser().absolute()
+    place = Path(local_folder(path))
     suffix = place.suffix.lower()
     if suffix not in SUFFIXES:
         raise FormatError(
@@ -255,7 +255,7 @@ def _chosen(scene: Scene, frames: Any, index: int | None) -> Sequence[int]:
 def partial(place: Path) -> Iterator[Path]:
     """Give a path beside `place`; what is written there takes its name in the end, or vanishes."""
     place = place.resolve()  # what a link leads to is replaced, not the link
-    path = place.with_name(f".{place.stem}.{uuid.uuid4().hex}.partial{place.suffix}")
+    path = hidden_beside(place, f".partial{place.suffix}")
     try:
         yield path
         path.replace(place)
