@@ -1856,7 +1856,10 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
     context.stroke();
     context.textAlign = vertical ? "left" : "center";
     context.textBaseline = vertical ? "middle" : "top";
-    context.fillText(label, tx + (vertical ? TICK + 3 : 0), ty + (vertical ? 0 : TICK + 3));
+    const half = context.measureText(label).width / 2;
+    const right = parseFloat(context.canvas.style.width);
+    const across = vertical ? tx + TICK + 3 : Math.min(Math.max(tx, half), right - half); // not cut off
+    context.fillText(label, across, ty + (vertical ? 0 : TICK + 3));
   }
   context.fillStyle = ink.text;
   context.font = `${MEDIUM}px ${ink.font}`;
@@ -2397,7 +2400,8 @@ class View {
       this.gauge,
       this.helpButton,
     );
-    return element("div", { class: "br-controls" }, transport, where, pace, ways, extras);
+    const rest = element("div", { class: "br-rest" }, ways, extras); // on one line, be it the first or the second
+    return element("div", { class: "br-controls" }, transport, where, pace, rest);
   }
 
   /** Sliders of the other dimensions. */
@@ -2650,7 +2654,7 @@ class View {
     const [first] = scene.panels;
     const alike = (axis) => scene.panels.every((panel) => JSON.stringify(panel[axis]) === JSON.stringify(first?.[axis]));
     const [sharedX, sharedY] = [alike("x"), alike("y") && scene.kind !== "line"];
-    const limit = rows > 1 ? 300 : 480;
+    const limit = this.player.options.height || (rows > 1 ? 300 : 480);
     const margins = scene.panels.map((panel, k) => {
       const showX = !sharedX || k + columns >= count;
       const showY = !sharedY || k % columns === 0;

@@ -988,6 +988,12 @@ def test_what_stands_for_several_cells_is_chosen(mounted):
     assert {want["view"]["reduce"] for want in sent(player, "want")} == {"absmax"}
 
 
+def test_a_picture_is_as_high_as_it_is_asked_to_be(mounted):
+    options = {"height": 288}
+    player = mounted("ramp", size=[4, 4, 5], traits={"options": options})
+    assert player.box()["height"] == pytest.approx(288, abs=1)
+
+
 def test_the_bar_gets_arrows_when_a_frame_needs_them(mounted):
     colours = "{ ...model.get('colours')[0], extend: 'neither', extend_given: %s }"
     player = mounted("ramp", size=[4, 64, 5])
