@@ -1242,7 +1242,7 @@ export class Player {
    */
   more() {
     const half = Math.min(Math.max(1, this.credit >> 1), this.listed);
-    if (this.got >= half || (this.playing && this.mode === "realtime")) this.want();
+    if (this.got >= half || (this.playing && this.mode !== "every")) this.want();
   }
 
   /** Four times a second: is the kernel busy, has a want been lost. */
@@ -1356,6 +1356,7 @@ export class Player {
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.more();
     this.refresh(false);
+    if (this.playing) for (const other of this.others) other.refresh(false); // who may have waited for it
   }
 
   receiveError({ text, i }) {
@@ -1545,7 +1546,7 @@ export class Player {
   /** Frames that were asked for bring the next want with them; else frames come into reach. */
   playAsk() {
     const since = now() - this.wantedAt;
-    if (this.mode === "realtime" ? since > 100 : this.asked === null && since > this.patience) this.want();
+    if (this.mode !== "every" ? since > 100 : this.asked === null && since > this.patience) this.want();
   }
 
   /** Milliseconds in which a small part of what may be cached ahead is played. */
