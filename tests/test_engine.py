@@ -24,8 +24,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import binref_sci
-from binref_sci import BinrefArray, BinrefWriter, Trajectory, open_dataset, open_references
+from binref_sci import (
+    BinrefArray,
+    BinrefWriter,
+    Trajectory,
+    open_dataset,
+    open_datatree,
+    open_references,
+)
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.exporting import export
 from binref_sci.errors import (
     BinrefError,
     BufferNotFoundError,
@@ -353,6 +361,34 @@ def test_a_ragged_list_is_refused_with_the_way_out(tmp_path):
     found = open_references(tmp_path)
     assert list(found) == ["parts.[0]", "parts.[1]", "parts.[2]"]
     np.testing.assert_array_equal(found["parts.[2]"], np.ones(3))
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_what_is_no_variable_hinders_nobody_who_leaves_it_out(tmp_path, inline):
+    def made(values):
+        array = {"object_type": "array", "shape": [len(values)], "dtype": "float64",
+                 "data": {"buffer": values, "encoding": "json"}}  # fmt: skip
+        return array if inline else BinrefArray.write(values, output_path=tmp_path)
+
+    odd = [made([1.0]), made([1.0, 2.0])]
+    respond(tmp_path, {"fine": made([3.0]), "odd": odd, "flow": {"v": made([4.0]), "odd": odd}})
+    with BinrefWriter("torn", output_path=tmp_path, block=(slice(0, 2),), shape=(4,)) as writer:
+        writer.write([1.0, 2.0])
+    dropped = ["odd", "flow.odd", "torn"]
+    assert set(open_dataset(tmp_path, drop_variables=dropped)) == {"fine", "flow.v"}
+    assert list(open_dataset(tmp_path, group="flow", drop_variables="odd")) == ["v"]
+    tree = open_datatree(tmp_path, drop_variables=["odd", "torn"])
+    assert (list(tree.ds), list(tree["flow"].ds)) == (["fine"], ["v"])
+    for kept in dropped:
+        rest = [name for name in dropped if name != kept]
+        with pytest.raises(ValueError, match=kept.replace("torn", "missing")):
+            open_dataset(tmp_path, drop_variables=rest)
+    with pytest.raises(FormatError, match=r"drop_variables='flow\.odd'"):
+        open_dataset(tmp_path, group="flow")
+    with pytest.raises(FormatError, match="odd"):
+        open_datatree(tmp_path, drop_variables="torn")
+    with pytest.raises(FormatError, match="odd"):
+        export(tmp_path, tmp_path / "x.json")
 
 
 def test_a_ragged_journal_is_refused_with_the_way_out(tmp_path):
@@ -967,6 +1003,7 @@ def test_a_response_nested_very_deeply_is_refused(tmp_path):
 
 
 def test_arrays_at_different_offsets_of_one_buffer_have_different_names(tmp_path):
+    """R13."""
     with BinrefWriter(output_path=tmp_path) as writer:
         a, b = writer.write(np.arange(5)), writer.write(np.arange(5, 10))
     respond(tmp_path, {"a": a, "b": b})
@@ -1028,6 +1065,7 @@ def resident():
 
 
 def test_opening_two_gib_reads_nothing_and_grows_by_nothing(tmp_path):
+    """R15."""
     with (tmp_path / "big.bin").open("wb") as file:
         file.truncate(2048 * 512 * 256 * 8)
     big = BinrefArray.from_file("big.bin", (2048, 512, 256), "f8", output_path=tmp_path)
@@ -1060,10 +1098,10 @@ def test_opening_a_million_snapshots_costs_their_times(tmp_path):
     open_dataset(tmp_path)
     before = resident()
     took = []
-    for _ in range(5):
-        began = time.perf_counter()
+    for _ in range(5):  # time of the processor: other processes may want it too
+        began = time.process_time()
         ds = open_dataset(tmp_path)
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     assert min(took) < 0.05
     assert resident() - before < 50 * 2**20
     assert ds.heat.shape == (count, 32, 64)
@@ -1131,6 +1169,7 @@ def few_descriptors():
 
 
 def test_a_thousand_buffers_open_under_a_limit_of_128_descriptors(tmp_path, few_descriptors):
+    """R31."""
     refs = stream(tmp_path, 1000, shape=(2,), dims=("time", "x"), max_file_size=16)
     assert len({ref.path for ref in refs}) == 1000
     gc.collect()
@@ -1156,6 +1195,7 @@ def test_opening_and_closing_again_and_again_leaves_no_descriptor(tmp_path, few_
 
 @pytest.mark.long
 def test_two_thousand_rounds_leave_no_descriptor(tmp_path, few_descriptors):
+    """R31."""
     stream(tmp_path)
     before = descriptors()
     for chunks in itertools.islice(itertools.cycle([{}, None]), 2000):
