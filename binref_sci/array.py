@@ -30,6 +30,7 @@ from binref_sci.storage import (
     create_buffer,
     identity,
     is_known,
+    local_folder,
     place_of,
     status_of,
     truncated,
@@ -476,7 +477,7 @@ def _directory(output_path: str | os.PathLike[str] | None) -> str:
     """Return the absolute directory to write into, made if it was named and is missing."""
     if output_path is None:
         return os.fspath(running_output_path())
-    directory = os.path.abspath(output_path)
+    directory = local_folder(output_path)
     os.makedirs(directory, exist_ok=True)
     return directory
 

@@ -21,6 +21,7 @@ Each error is also the builtin one a caller would catch::
     ├── ImageNotFoundError      (LookupError)        an image that the engine does not have
     ├── ContainerError          (RuntimeError)       a container that does not start, or has ended
     ├── RemoteError             (RuntimeError)       a server that answered with an error
+    ├── StoreError              (OSError)            a bucket or web server that refuses, or is not there
     └── RemoteConnectionError   (ConnectionError)    a server that did not answer
 """
 
@@ -28,6 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: as Ctrl-C, and commands end with 143 in place of 130."""
 
 
 class BinrefError(Exception):
@@ -153,3 +158,7 @@ class RemoteError(BinrefError, RuntimeError):
 
 class RemoteConnectionError(BinrefError, ConnectionError):
     """A server could not be reached, or hung up."""
+
+
+class StoreError(BinrefError, OSError):
+    """The store behind a URL refused, failed, or could not be reached."""

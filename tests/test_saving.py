@@ -495,7 +495,7 @@ def test_what_cannot_grow_or_be_written_in_place_names_the_way(tmp_path):
 def test_names_must_be_text(tmp_path):
     with pytest.raises(TypeError, match=r"called 3; .* string or None"):
         brs.to_binref(xr.Dataset({3: 1}), tmp_path / "a")
-    with pytest.raises(FormatError, match=r"write to a local folder"):
+    with pytest.raises(FormatError, match=r"name a local folder"):
         brs.to_binref(xr.Dataset(), "s3://bucket/a")
 
 

@@ -167,6 +167,11 @@ def encode(
     codecs: dict[str, str | None] = {}
     for name in prepared.variables:
         variable = prepared.variables[name]
+        if not isinstance(variable.dtype, np.dtype):
+            raise UnsupportedDTypeError(
+                f"variable {name!r} has the dtype {variable.dtype} of pandas, which cannot be "
+                "stored; convert it with .astype(), to text or numbers"
+            )
         if variable.dtype.kind == "T":  # NumPy's StringDType, which xarray cannot encode
             prepared[name] = variable.astype(object)
             variable = prepared.variables[name]
@@ -256,6 +261,11 @@ def _part(name: str, variable: xr.Variable, compression: str | None, width: int 
         data = to_codes(np.asarray(variable.values), kind, name, width)
     elif not isinstance(data, da.Array):
         data = np.asarray(variable.values)
+    elif any(np.isnan(length) for length in data.shape):
+        raise WriterError(
+            f"variable {name!r} is a dask array with chunks of unknown length; call "
+            "compute_chunk_sizes() on it first"
+        )
     checked_dtype(data.dtype)
     if data.dtype.kind == "O" or isinstance(getattr(data, "_meta", data), np.ma.MaskedArray):
         raise UnsupportedDTypeError("masked arrays cannot be stored; fill them first")

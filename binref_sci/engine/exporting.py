@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,7 @@ from binref_sci.engine.prepared import prepare_any
 from binref_sci.engine.virtual import plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import hidden_beside, local_folder
 
 _NEEDS: Final = {
     ".json": (),
@@ -64,7 +64,7 @@ def export(
     DatasetExistsError
         If there is something at `target`.
     """
-    place = Path(target).expanduser().absolute()
+    place = Path(local_folder(target))
     kind = place.suffix
     if kind not in _NEEDS:
         raise FormatError(
@@ -81,7 +81,7 @@ def export(
         raise DatasetExistsError(
             f"{os.fspath(place)!r} exists; overwrite it, or choose another name"
         )
-    partial = place.with_name(f".{place.stem}.{uuid.uuid4().hex}{kind}")
+    partial = hidden_beside(place, kind)
     try:
         if kind in (".json", ".parquet"):
             _write_references(
