@@ -41,10 +41,12 @@ from binref_sci.errors import (
     InvalidReferenceError,
     JournalError,
     TruncatedBufferError,
+    UnsupportedDTypeError,
 )
 from binref_sci.folding import Odd, fold_json
 from binref_sci.journal import SUFFIX
 from binref_sci.labels import Labels
+from binref_sci.reference import ArrayRef
 from binref_sci.wire import array_pieces, ref_to_json
 from tests.kit import started
 
@@ -639,6 +641,25 @@ def test_a_call_that_is_killed_is_interrupted_though_its_writers_had_closed(tmp_
         process.kill()
         process.wait()
         assert open_dataset(tmp_path).encoding["binref_state"] == "interrupted"
+
+
+def test_big_endian_bytes_are_refused_and_never_taken_for_others(tmp_path):
+    np.array([1.0, 2.0], ">f8").tofile(tmp_path / "x.bin")
+    for make in (
+        lambda: BinrefArray.from_file("x.bin", (2,), ">f8", output_path=tmp_path),
+        lambda: ArrayRef("x.bin", 0, (2,), np.dtype(">f8")),
+    ):
+        with pytest.raises(UnsupportedDTypeError, match=r"'>f8' is big-endian.*byteswap"):
+            make()
+    stream(tmp_path, 2)
+    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    whole = path.read_bytes()
+    for at in range(whole.count(b'"float64"')):
+        parts = whole.split(b'"float64"')
+        texts = b'"float64"'.join(parts[: at + 1]), b'"float64"'.join(parts[at + 1 :])
+        path.write_bytes(b'">f8"'.join(texts))
+        with pytest.raises(BinrefError, match="big-endian"):
+            open_dataset(tmp_path)
 
 
 # --- blocks
