@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -132,17 +133,21 @@ def _cycles() -> Row:
     component = Tesseract.from_image(f"{IMAGE}:passthrough")
     code = (
         "import os, signal, sys; from binref_sci import Tesseract; "
-        "Tesseract.from_image(sys.argv[1]).serve(); os.kill(os.getpid(), signal.SIGKILL)"
+        "component = Tesseract.from_image(sys.argv[1]); component.serve(); "
+        "print(component, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
+    ports = set()
     for cycle in range(CYCLES):
         if cycle % (CYCLES // KILLED) == 0:
             command = [sys.executable, "-c", code, f"{IMAGE}:passthrough"]
-            subprocess.run(command, cwd=ROOT, check=False)
+            told = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+            ports.add(_port(told.stdout))
         else:
             component.serve()
+            ports.add(_port(repr(component)))
             component.teardown()
     deadline = time.monotonic() + 30
-    while (left := _left() - before) and time.monotonic() < deadline:
+    while (left := _left(ports) - before) and time.monotonic() < deadline:
         time.sleep(0.2)
     return under(
         f"{CYCLES} cycles of start and stop, {KILLED} of them with a killed caller: what is left",
@@ -152,14 +157,27 @@ def _cycles() -> Row:
     )
 
 
-def _left() -> set[str]:
-    """Return containers, volumes and temporary folders that are there now."""
+def _port(told: str) -> int:
+    """Return the port of a component that is served, from what is printed of it."""
+    return int(told.partition("127.0.0.1:")[2].partition(":")[0])
+
+
+def _left(ports: Collection[int] = ()) -> set[str]:
+    """Return containers, volumes, temporary folders and open ports that are there now."""
     temporary = Path(tempfile.gettempdir()).glob("binref-sci-*")
     found = {f"temporary {each.name}" for each in temporary}
     for what in (["ps", "--all"], ["volume", "ls"]):
         command = ["podman", *what, "--format", "{{.Names}}" if what[0] == "ps" else "{{.Name}}"]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         found |= {f"{what[0]} {each}" for each in told.split()}
+    for port in ports:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except ConnectionRefusedError:
+            continue
+        except OSError:
+            pass  # forwarded to nobody
+        found.add(f"port {port}")
     return found
 
 

@@ -155,7 +155,9 @@ class Served:
 
 def reachable(host: str) -> str:
     """Return how this machine reaches a server that listens on `host`."""
-    return "127.0.0.1" if host in ("0.0.0.0", "") else host
+    if host in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    return f"[{'::1' if host == '::' else host}]" if ":" in host else host
 
 
 def _free_port(host: str, stack: ExitStack) -> int:
