@@ -23,14 +23,12 @@ from binref_sci.cli.exits import (
     EXIT_CALLER,
     EXIT_COMPONENT,
     EXIT_INTERRUPTED,
-    EXIT_TERMINATED,
 )
 from binref_sci.errors import (
     BinrefError,
     ComponentError,
     ContainerError,
     EngineError,
-    Terminated,
 )
 
 _COMMANDS = (
@@ -117,9 +115,6 @@ def main() -> None:
     """
     try:
         app(prog_name="binref-sci")
-    except Terminated:
-        terminal.complain("terminated")
-        sys.exit(EXIT_TERMINATED)
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)

@@ -430,6 +430,20 @@ def test_serve_ps_and_stop(image, tmp_path):
     assert (done.returncode, "no container 'no-such'" in done.stderr) == (2, True)
 
 
+def test_a_served_image_ends_in_good_order(image):
+    server = subprocess.Popen(
+        [*COMMAND, "serve", image, "--port", "0"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stderr.readline().startswith(f"binref-sci: serving {image} on ")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(GONE_SECONDS) == 0, server.stderr.read()
+    assert not running(image)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_of_an_image_removes_its_container(image, tmp_path, number, code):
     running_call = subprocess.Popen(
