@@ -34,6 +34,7 @@ from binref_sci.errors import (
     Terminated,
 )
 from binref_sci.naming import RESULTS_FILE
+from binref_sci.storage import local_folder
 
 PREFIX = "image:"
 _PANEL = "For an image"
@@ -182,6 +183,17 @@ def image_of(component: str) -> str | None:
     if component.startswith(("/", ".", "~")) or component.endswith((".py", "/")):
         return None
     return None if Path(component).exists() else component
+
+
+def absolute(path: Path | None) -> Path | None:
+    """Return a folder as a container has to be told it.
+
+    Raises
+    ------
+    FormatError
+        If it is a URL.
+    """
+    return None if path is None else Path(local_folder(path))
 
 
 def found(box: Box, image: str, component: str) -> tuple[Engine, dict[str, Any]]:

@@ -21,7 +21,7 @@ from binref_sci.call import Call
 from binref_sci.errors import PayloadError
 from binref_sci.journal import hold, locked
 from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE, checked_run_id, is_run_id
-from binref_sci.storage import write_atomically
+from binref_sci.storage import local_folder, write_atomically
 
 FORMAT: Final = 1
 
@@ -192,7 +192,7 @@ def close_dead_run(path: Path, error: str) -> None:
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     # not resolve(): the folder is named as its user names it, links and all
-    return Path(os.path.abspath(path))  # noqa: PTH100
+    return Path(local_folder(path))
 
 
 def _now(ns: int) -> str:
