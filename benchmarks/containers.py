@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,7 @@ IMAGE = "localhost/binref-sci-bench"
 CALLS = 300
 CYCLES = 50
 KILLED = 10
+AT_ONCE = 4
 STEPS = 1024
 SIDE = 512  # 2 MiB a snapshot, 2 GiB in all
 MEGABYTE = 1e6
@@ -146,29 +148,30 @@ def _temporary(folder: str) -> Iterator[None]:
 
 def _cycles_in(temporary: str) -> Row:
     before = _left()
-    component = Tesseract.from_image(f"{IMAGE}:passthrough")
     code = (
         "import os, signal, sys; from binref_sci import Tesseract; "
         "component = Tesseract.from_image(sys.argv[1]); component.serve(); "
         "print(component, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    ports = set()
-    for cycle in range(CYCLES):
-        if cycle % (CYCLES // KILLED) == 0:
+
+    def cycle(number: int) -> int:
+        """Start and stop a container; return its port."""
+        if number % (CYCLES // KILLED) == 0:
             command = [sys.executable, "-c", code, f"{IMAGE}:passthrough"]
-            told = subprocess.run(
+            done = subprocess.run(
                 command,
                 cwd=ROOT,
                 env=os.environ | {"TMPDIR": temporary},
                 check=False,
                 capture_output=True,
                 text=True,
-            ).stdout
-            ports.add(_port(told))
-        else:
-            component.serve()
-            ports.add(_port(repr(component)))
-            component.teardown()
+            )
+            return _port(done.stdout)
+        with Tesseract.from_image(f"{IMAGE}:passthrough") as component:
+            return _port(repr(component))
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        ports = set(threads.map(cycle, range(CYCLES)))
     deadline = time.monotonic() + 30
     while (left := _left(ports) - before) and time.monotonic() < deadline:
         time.sleep(0.2)
