@@ -23,7 +23,7 @@ from binref_sci.containers.layout import (
     LABEL_VERSION,
 )
 from binref_sci.containers.slim import DISTRIBUTION
-from binref_sci.errors import ContainerError, EngineError, PayloadError
+from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.component import API_FILE
 from binref_sci.runtime.config import CONFIG_FILE, ComponentConfig, read_config
 
@@ -101,8 +101,17 @@ def build(
         recipe.write_text(files.containerfile(config, base))
         platform = config.build_config.target_platform
         options = [] if platform == "native" else ["--platform", platform]
-        system = _build(engine, context, [*options, "--target", files.SYSTEM])
-        python = probe(engine, system, options=options)
+        try:
+            system = _build(engine, context, [*options, "--target", files.SYSTEM])
+            python = probe(engine, system, options=options)
+        except (EngineError, ImageNotFoundError) as error:
+            if platform == "native":
+                raise
+            raise type(error)(
+                f"{error}\nFor target_platform {platform!r} there must be a base image "
+                f"{base!r} of that platform, and this machine must run its programs: where the "
+                "processor is another one, with qemu-user-static and binfmt"
+            ) from error
         wanted = config.build_config.requirements.python_version
         if wanted is not None and wanted != python.markers["python_version"]:
             raise PayloadError(

@@ -20,7 +20,7 @@ from typing import Final
 
 from binref_sci.containers import keeper
 from binref_sci.containers.engine import Engine
-from binref_sci.containers.lending import lend
+from binref_sci.containers.lending import lend, take_back
 from binref_sci.containers.options import Options
 from binref_sci.errors import EngineError
 
@@ -93,6 +93,7 @@ class Container:
             scratch_read, scratch_life = _pipe(theirs, ours)
             status, status_write = _pipe(ours, theirs)
             owned = None if options.output_path is None else lend(options.output_path, theirs)
+            self._owned = owned
             order = {
                 "run": engine.command(
                     *("run", "--rm", "--interactive", "--name", self.name, "--pull", "never"),
@@ -164,9 +165,11 @@ class Container:
                 self._end_life()
                 if not self._has_scratch:
                     self.scratch_release()
-                if self._code == LOST:
+                if self._code == LOST:  # what the keeper would have done
                     with suppress(EngineError):
                         self.engine.run(*removal(self.engine, self.name)[1:])
+                    if self._owned is not None:
+                        take_back(self._owned)
             return self._code
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from binref_sci.containers import keeper
 from binref_sci.containers.layout import USER
 from binref_sci.errors import PayloadError
 
@@ -67,6 +68,19 @@ def lend(folder: Path, stack: ExitStack) -> dict[str, Any] | None:
         "owner": [os.geteuid(), os.getegid()],
         "former": former,
     }
+
+
+def take_back(owned: dict[str, Any]) -> None:
+    """Give a folder back in place of a keeper that was killed.
+
+    Parameters
+    ----------
+    owned
+        What `lend` has returned.
+    """
+    with suppress(OSError):  # there is none: it has been given back
+        lock = os.open(owned["mark"], os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        keeper.give_back(**owned | {"lock": lock})
 
 
 def _locked(mark: Path, stack: ExitStack) -> int:

@@ -103,7 +103,8 @@ class Options:
             raise ValueError("network 'none' leaves no way to call the component")
         if self.shares_network:
             return []
-        return ["--publish", f"{self.host}:{self.port or ''}:{PORT}"]
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return ["--publish", f"{host}:{self.port or ''}:{PORT}"]
 
 
 def _user() -> str:

@@ -76,7 +76,7 @@ class Served:
             inside += ["--host", options.host, "--port", str(options.port or 0)]
         with ExitStack() as stack:
             if options.port is None and not options.shares_network:
-                options = replace(options, port=_free_port(options.host, stack))
+                options = replace(options, port=_free_port(engine, options.host, stack))
             self._options = options
             self.container = Container(
                 engine,
@@ -155,11 +155,13 @@ class Served:
 
 def reachable(host: str) -> str:
     """Return how this machine reaches a server that listens on `host`."""
-    return "127.0.0.1" if host in ("0.0.0.0", "") else host
+    if host in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    return f"[{'::1' if host == '::' else host}]" if ":" in host else host
 
 
-def _free_port(host: str, stack: ExitStack) -> int:
-    """Return a port that nobody has; held until `stack` is left, but for the engine.
+def _free_port(engine: Engine, host: str, stack: ExitStack) -> int:
+    """Return a port that nobody has; podman alone can take it until `stack` is left.
 
     Chosen here, so that the engine need not be asked which one it took, which costs as much
     as a fifth of a start.
@@ -175,14 +177,14 @@ def _free_port(host: str, stack: ExitStack) -> int:
         )[0]
         holder = socket.socket(family, kind, protocol)
         stack.callback(holder.close)
-        # Others who say so, as engines do, may bind to it too, as long as it does not listen.
+        # Who says the same, as podman does, may bind to it too, as long as it does not listen.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(address)
     except (OSError, UnicodeError) as error:
         raise ContainerError(f"cannot listen on host {host!r}: {error}") from error
     port = int(holder.getsockname()[1])
-    if sys.platform != "linux":  # where they may not
-        holder.close()
+    if engine.name != "podman" or sys.platform != "linux":
+        holder.close()  # docker's daemon may not say it, and other systems do not know it
     return port
 
 

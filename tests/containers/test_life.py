@@ -156,12 +156,41 @@ def test_a_caller_that_ends_takes_its_container_along(image, scratch, how):
         assert wait_until(lambda: list(scratch.iterdir()) == [])
 
 
-def test_a_keeper_that_is_killed_is_no_loss(image, scratch):
+def test_a_keeper_that_is_killed_is_no_loss(image, scratch, tmp_path):
     with Tesseract.from_image(image) as component:
         kill_keeper()
         assert len(component.apply({"how": "none"})["heat"]) == 5
     assert not running(image)
     assert list(scratch.iterdir()) == []
+    folder = tmp_path / "out"
+    with Tesseract.from_image(image, output_path=folder, lazy=True) as component:
+        kill_keeper()
+        heat = component.apply({"how": "none"})["heat"]
+    assert not running(image)
+    assert len(heat) == 5
+    assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
+    assert not (folder / LENT).exists()
+
+
+def test_a_folder_whose_caller_and_keeper_were_killed_is_mended_by_the_next_use(image, tmp_path):
+    folder = tmp_path / "out"
+    source = CALLER.replace("lazy=True", f"output_path={str(folder)!r}, lazy=True")
+    caller = subprocess.Popen(
+        [sys.executable, "-c", source, image],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with caller:
+        assert caller.stdout.readline() == b"serving\n", caller.stderr.read()
+        for keeper in psutil.Process(caller.pid).children():
+            keeper.kill()
+        caller.kill()
+    assert wait_until(lambda: not running(image))
+    with Tesseract.from_image(image, output_path=folder, lazy=True) as component:
+        component.apply({"how": "none"})
+    assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
+    assert not (folder / LENT).exists()
 
 
 def test_a_forked_child_leaves_its_parents_container_alone(image, scratch):
@@ -399,6 +428,20 @@ def test_serve_ps_and_stop(image, tmp_path):
         [*COMMAND, "stop", "no-such"], env=ENVIRONMENT, capture_output=True, text=True
     )
     assert (done.returncode, "no container 'no-such'" in done.stderr) == (2, True)
+
+
+def test_a_served_image_ends_in_good_order(image):
+    server = subprocess.Popen(
+        [*COMMAND, "serve", image, "--port", "0"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stderr.readline().startswith(f"binref-sci: serving {image} on ")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(GONE_SECONDS) == 0, server.stderr.read()
+    assert not running(image)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

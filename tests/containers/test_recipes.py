@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import zipfile
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from binref_sci.containers.containerfile import containerfile
 from binref_sci.containers.engine import Engine, find_engine
 from binref_sci.containers.gathering import Interpreter
 from binref_sci.containers.options import Options
-from binref_sci.errors import EngineError, ImageNotFoundError, PayloadError
+from binref_sci.containers.serving import _free_port, reachable
+from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.config import read_config
 from tests.serving import COMMAND, ENVIRONMENT
@@ -227,3 +230,30 @@ def test_options_that_cannot_be_meant_are_refused():
         Options(volumes="/a:/b")
     with pytest.raises(ValueError, match="no way to call"):
         Options(network="none").publishing()
+
+
+def test_a_server_is_published_where_it_is_asked_for():
+    assert Options(port=81).publishing() == ["--publish", "127.0.0.1:81:8000"]
+    assert Options(port=81, host="::1").publishing() == ["--publish", "[::1]:81:8000"]
+    assert Options(network="host").publishing() == []
+    addresses = {host: reachable(host) for host in ("127.0.0.1", "0.0.0.0", "::", "fe80::1", "")}
+    assert list(addresses.values()) == ["127.0.0.1", "127.0.0.1", "[::1]", "[fe80::1]", "127.0.0.1"]
+
+
+def test_a_free_port_is_held_for_podman_alone():
+    podman, docker = (Engine(name, Path(name)) for name in ("podman", "docker"))
+    with ExitStack() as held:
+        port = _free_port(podman, "127.0.0.1", held)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with socket.socket() as engines:
+            engines.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            engines.bind(("127.0.0.1", port))
+            engines.listen()
+    with ExitStack() as held, socket.socket() as engines:
+        engines.bind(("127.0.0.1", _free_port(docker, "127.0.0.1", held)))
+    with (
+        ExitStack() as held,
+        pytest.raises(ContainerError, match="cannot listen on host"),
+    ):
+        _free_port(podman, "192.0.2.1", held)
