@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -412,7 +412,10 @@ class BinrefArray:
     def __deepcopy__(self, memo: dict[int, Any]) -> BinrefArray:
         return self
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
+        """Compare references; with a list of the same shape, as with an array, element by element."""
+        if isinstance(other, list | tuple):
+            return equals_list(self, other)
         if not isinstance(other, BinrefArray):
             return NotImplemented
         return (
@@ -455,6 +458,15 @@ class BinrefArray:
             facts.append(("compression", stored))
         summary = f"{self.shape} {self.dtype.name} {size_text(self.nbytes)}"
         return facts_html("BinrefArray", summary, facts, state=self.state)
+
+
+def equals_list(array: Any, values: Sequence[Any]) -> Any:
+    """Compare an array on disk with lists element by element; they are unequal if shapes differ."""
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return False
+    return np.asarray(array) == given if given.shape == array.shape else False
 
 
 def _rebuild(layout: Layout, offset: int, compressed_size: int | None) -> BinrefArray:

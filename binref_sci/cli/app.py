@@ -119,14 +119,19 @@ def main() -> None:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except (ComponentError, ContainerError, EngineError, StoreError) as error:
-        terminal.complain(str(error))
+        terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)
     except BinrefError as error:
-        terminal.complain(str(error))
+        terminal.complain(_said(error))
         sys.exit(EXIT_CALLER)
     except BrokenPipeError:
         # The reader of our output has left (`| head`): nothing to say, nobody to say it to.
         sys.exit(EXIT_COMPONENT)
     except OSError as error:  # a full disk, a folder that may not be written
-        terminal.complain(str(error))
+        terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, with what has been noted on it: which frame it is about."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])

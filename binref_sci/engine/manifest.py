@@ -39,7 +39,7 @@ class Group:
     variables
         Name of each variable's journal, by variable.
     coords
-        Variables that are coordinates.
+        Coordinates that the attribute ``coordinates`` cannot name.
     """
 
     attrs: Mapping[str, Any] = field(default_factory=dict)

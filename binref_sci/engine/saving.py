@@ -57,8 +57,8 @@ def to_binref(
     mode
         ``"w-"``, the default: make it; what exists is an error. ``"w"``: replace what
         `to_binref` saved there before (it may be the source of what is written). ``"a"``:
-        add variables, and replace those of the same names. ``"r+"``: write into variables
-        that are there, whose shape stays. `region` implies ``"r+"``, `append_dim` ``"a"``.
+        add variables, and replace those of the same names; dimensions keep their lengths.
+        ``"r+"``: write into variables that are there, whose shape stays. `region` implies ``"r+"``, `append_dim` ``"a"``.
     region
         Where the data belongs in what is there: slices by dimension, or ``"auto"``, which
         finds them by coordinates, for one dimension or for all. Bytes are written in place.
@@ -271,6 +271,7 @@ class _Saving:
         variables = {} if old is None else dict(old.group.variables)
         attrs = {} if old is None else dict(old.group.attrs)
         coords = set() if old is None else set(old.group.coords) - set(new.parts)
+        both = " ".join({**_names(attrs), **_names(new.attrs)})
         for name, part in new.parts.items():
             part = _rechunked(part)
             if old is not None and old.continues(name, part.dims, append_dim):
@@ -278,7 +279,8 @@ class _Saving:
             else:
                 variables[name], target = self._job.begin(path, part, run)
             self._put(part.data, target, None)
-        return Group(attrs | new.attrs, variables, tuple(sorted(coords | set(new.coords))))
+        attrs |= new.attrs | ({"coordinates": both} if both else {})
+        return Group(attrs, variables, tuple(sorted(coords | set(new.coords))))
 
     def _check(self, path: str, new: Encoded, old: _Before | None, append_dim: str | None) -> None:
         """Check, before a byte is written, that all will fit together."""
@@ -294,6 +296,8 @@ class _Saving:
                         f"dimension {dim!r} of {path!r} would have length {length} in variable "
                         f"{name!r} and {known} in {other!r}; save all variables along it together"
                     )
+        if old is not None:
+            _check_lengths(path, new, old, append_dim)
 
     def into(self, groups: Mapping[str, xr.Dataset], region: Any, *, explicit: bool) -> None:
         """Write into variables that are there."""
@@ -416,6 +420,24 @@ def _like(old: _Before, append_dim: str | None) -> dict[str, xr.Variable]:
         for name, one in opened.items()
         if old.continues(str(name), one.dims, append_dim)
     }
+
+
+def _names(attrs: Mapping[str, Any]) -> dict[str, None]:
+    """Return the coordinates that CF's attribute of a Dataset names, in order."""
+    return dict.fromkeys(str(attrs.get("coordinates", "")).split())
+
+
+def _check_lengths(path: str, new: Encoded, old: _Before, append_dim: str | None) -> None:
+    """Refuse variables that would shorten or lengthen a dimension that is there."""
+    there = {str(dim): n for one in old.raw.values() for dim, n in one.sizes.items()}
+    for name, part in new.parts.items():
+        for dim, length in zip(part.dims, part.shape, strict=True):
+            if dim != append_dim and there.get(dim, length) != length:
+                raise WriterError(
+                    f"Unable to update size for existing dimension {dim!r} of {path!r}: it has "
+                    f"{there[dim]}, and {length} in variable {name!r} that is to be saved; mode='w' "
+                    "replaces all that is there"
+                )
 
 
 def _shapes(

@@ -69,6 +69,8 @@ class Component:
                 f"component {name!r} ({_place(module)}) has no function 'apply'; "
                 "define apply(inputs: InputSchema) -> OutputSchema"
             )
+        # Shapes of outputs that have been seen, by what the inputs were: see `lengths`.
+        self.output_shapes: dict[bytes, dict[str, tuple[int, ...]]] = {}
         self.endpoints = tuple(each for each in ENDPOINTS if callable(getattr(module, each, None)))
         for schema in (self.input_schema, self.output_schema):
             try:

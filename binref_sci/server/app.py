@@ -115,13 +115,14 @@ def create_app(
     for endpoint in facts.endpoints:
         app.add_api_route(f"/{endpoint}", computing(endpoint), methods=["POST"], name=endpoint)
 
-    @app.get("/health")
+    # Whoever watches servers may ask for no more than the headers.
+    @app.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> Response:
         return _json(200, {"status": "ok"})
 
     page = docs_page.render(openapi)
 
-    @app.get("/docs")
+    @app.api_route("/docs", methods=["GET", "HEAD"])
     async def docs() -> Response:
         return HTMLResponse(page)
 
