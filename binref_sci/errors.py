@@ -31,6 +31,10 @@ from collections.abc import Sequence
 from typing import Any
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: as Ctrl-C, and commands end with 143 in place of 130."""
+
+
 class BinrefError(Exception):
     """Base of every error this package raises on purpose."""
 

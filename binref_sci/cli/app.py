@@ -4,7 +4,7 @@ A command is a module with a function ``register(app)``; a new one is added to
 `_COMMANDS`. It is imported when it is asked for: a server is not to carry what one that
 draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the errors of
 `binref_sci.errors`; here they become exit codes: 1 where the component or the system failed,
-2 where the caller was mistaken, 130 on Ctrl-C.
+2 where the caller was mistaken, 130 on Ctrl-C, 143 on SIGTERM where it is waited for.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ import typer
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
+from binref_sci.cli.exits import (
+    EXIT_CALLER,
+    EXIT_COMPONENT,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+)
 from binref_sci.errors import (
     BinrefError,
     ComponentError,
     ContainerError,
     EngineError,
     StoreError,
+    Terminated,
 )
 
 _COMMANDS = (
@@ -41,10 +48,6 @@ _COMMANDS = (
     "ps",
     "stop",
 )
-
-EXIT_COMPONENT = 1
-EXIT_CALLER = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class _Commands(TyperGroup):
@@ -115,6 +118,9 @@ def main() -> None:
     """
     try:
         app(prog_name="binref-sci")
+    except Terminated:
+        terminal.complain("terminated")
+        sys.exit(EXIT_TERMINATED)
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)

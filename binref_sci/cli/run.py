@@ -17,7 +17,7 @@ from binref_sci.cli import boxed, terminal
 from binref_sci.cli.boxed import Box
 from binref_sci.cli.describe import describe
 from binref_sci.errors import ComponentError, FormatError, PayloadError
-from binref_sci.journal import RESULTS_FILE
+from binref_sci.naming import RESULTS_FILE
 from binref_sci.runtime import endpoint as endpoints
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from binref_sci.journal import MAGIC, RESULTS_FILE, RUN_FILE, SUFFIX
+from binref_sci.journal import MAGIC, SUFFIX
+from binref_sci.naming import RESULTS_FILE, RUN_FILE
 
 _SNIFFED = 64 * 1024  # bytes of a response in which its first array must begin
 _ENTRIES = 1000  # of a folder, looked through for journals

@@ -26,6 +26,7 @@ from binref_sci.journal.lines import (
     MAGIC,
     RECORD,
     RECORD_BYTES,
+    SUFFIX,
     VERSION,
     Form,
     Header,
@@ -40,12 +41,6 @@ from binref_sci.journal.locks import (
     locked,
     take_lock,
 )
-from binref_sci.journal.names import (
-    RESULTS_FILE,
-    RUN_FILE,
-    SUFFIX,
-    run_id_of,
-)
 from binref_sci.journal.reading import (
     Journal,
     State,
@@ -58,8 +53,6 @@ __all__ = [
     "MAGIC",
     "RECORD",
     "RECORD_BYTES",
-    "RESULTS_FILE",
-    "RUN_FILE",
     "SUFFIX",
     "VERSION",
     "Block",
@@ -77,6 +70,5 @@ __all__ = [
     "locked",
     "read_journal",
     "read_records",
-    "run_id_of",
     "take_lock",
 ]

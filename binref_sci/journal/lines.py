@@ -13,6 +13,7 @@ from binref_sci.journal.block import Block
 from binref_sci.journal.coordinates import labels_to_json
 from binref_sci.labels import Labels, attrs_to_json
 
+SUFFIX = ".binref.jsonl"
 VERSION = 1
 
 MAGIC = "binref_journal"

@@ -13,8 +13,7 @@ from binref_sci.dtypes import checked_count, checked_dtype, checked_shape
 from binref_sci.errors import JournalError
 from binref_sci.journal.block import Block, block_of
 from binref_sci.journal.coordinates import checked_path, labels_from_json
-from binref_sci.journal.lines import MAGIC, VERSION, Form, Header, SegmentLine, TimeBuffer
-from binref_sci.journal.names import SUFFIX
+from binref_sci.journal.lines import MAGIC, SUFFIX, VERSION, Form, Header, SegmentLine, TimeBuffer
 from binref_sci.labels import attrs_from_json
 from binref_sci.reference import checked_compression
 from binref_sci.storage import root_of

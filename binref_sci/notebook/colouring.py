@@ -65,7 +65,7 @@ class Colouring:
         return coding.limits_of(self.norm)[1]
 
     @cached_property
-    def _encode(self) -> coding.Encode:
+    def _encode(self) -> coding.Encoder:
         return coding.encoder(self.norm)
 
     def codes(self, field: NDArray[Any]) -> NDArray[np.uint8]:
@@ -87,6 +87,10 @@ class Colouring:
         TypeError
             If the dtype is not one of real numbers.
         """
+        return self._encode(field)[0]
+
+    def coded(self, field: NDArray[Any]) -> tuple[NDArray[np.uint8], coding.Ends]:
+        """Return the codes of a field, and how far and how often it leaves the limits."""
         return self._encode(field)
 
     @cached_property

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from binref_sci.notebook.codes import Ends
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.grid import Box, Window
 from binref_sci.notebook.panel import Panel
@@ -198,17 +199,28 @@ class Frames:
         for panel, field in zip(scene.panels, fields, strict=True):
             colouring = self.colourings[panel.colour]
             if fmt == "u8":
-                codes = colouring.codes(field)
-                bad, under, over = (int(np.count_nonzero(codes == code)) for code in (0, 1, 255))
+                codes, ends = colouring.coded(field)
                 buffers.append(codes.tobytes())
             else:
-                bad = int(field.size - np.count_nonzero(np.isfinite(field)))
-                under = int(np.count_nonzero(field < colouring.vmin))
-                over = int(np.count_nonzero(field > colouring.vmax))
+                finite = np.isfinite(field)
+                ends = Ends(
+                    bad=int(field.size - np.count_nonzero(finite)),
+                    under=int(np.count_nonzero(field < colouring.vmin)),
+                    over=int(np.count_nonzero(field > colouring.vmax)),
+                )
+                ends.take(field, finite)
                 with np.errstate(over="ignore"):  # beyond float32 is infinite there
                     buffers.append(field.astype(_LITTLE_FLOAT).tobytes())
-            lo, hi = _ends(field, clean=not bad)
-            stats.append({"bad": bad, "under": under, "over": over, "lo": lo, "hi": hi})
+            there = ends.lo <= ends.hi
+            stats.append(
+                {
+                    "bad": ends.bad,
+                    "under": ends.under,
+                    "over": ends.over,
+                    "lo": ends.lo if there else None,
+                    "hi": ends.hi if there else None,
+                }
+            )
         about["stats"] = stats
         return about, buffers
 
@@ -224,11 +236,3 @@ def _field(scene: Scene, panel: Panel, i: int, view: View) -> NDArray[Any]:
         return scene.cells(panel, i, box, view.lod)
     factors = (1 if scene.kind == "line" else view.lod, view.lod)
     return reduced(scene.cells(panel, i, box), factors, view.reduce)
-
-
-def _ends(field: NDArray[Any], *, clean: bool) -> tuple[float | None, float | None]:
-    """Return the smallest and largest finite value; None if there is none."""
-    there = field if clean else field[np.isfinite(field)]
-    if not there.size:
-        return None, None
-    return float(there.min()), float(there.max())

@@ -20,7 +20,7 @@ const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is
 const REPORT_MS = 250; // how often the position is told to Python while playing
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
-const IN_FLIGHT_BYTES = 16e6;
+const IN_FLIGHT_BYTES = 8e6;
 const RESTING_BYTES = 1.1e6;
 const FRAME_OVERHEAD = 256; // bytes of bookkeeping a cached frame: bounds the count of tiny ones
 const LIST_LENGTH = 48;
@@ -308,9 +308,12 @@ export class Rate {
   }
 }
 
-/** Frames that may be under way at once. At rest few bytes, so that a scrub waits for little. */
+/**
+ * Frames that may be under way at once. At rest few bytes, so that a scrub waits for little.
+ * While playing twice what a round trip takes, since half of them are asked for at a time.
+ */
 export function credits({ playing, rtt, fps, bytes }) {
-  const wanted = playing ? Math.min(MOST_IN_FLIGHT, Math.ceil((rtt * fps) / 1000) + 2) : 4;
+  const wanted = playing ? Math.min(MOST_IN_FLIGHT, 2 * Math.ceil((rtt * fps) / 1000) + 8) : 4;
   const most = playing ? IN_FLIGHT_BYTES : RESTING_BYTES;
   return Math.max(1, Math.min(wanted, Math.floor(most / Math.max(bytes, 1))));
 }
@@ -582,7 +585,9 @@ export class Player {
     this.seen = 0;
     this.scrubbed = -Infinity;
     this.moved = -Infinity;
-    this.asked = null; // when the oldest want without an answer was sent
+    this.asked = null; // since when an answer has been waited for
+    this.listed = 0; // frames of the last want
+    this.got = 0; // frames that have come since
     this.wanted = new Map(); // index -> when it was first asked for
     this.floats = null;
     this.busy = false;
@@ -1052,6 +1057,11 @@ export class Player {
     return Math.max(1, this.cells(Math.max(1, this.lod)) * (this.scene.kind === "line" ? 4 : 1));
   }
 
+  /** Frames that are kept ahead. */
+  get capacity() {
+    return Math.max(1, Math.floor((0.7 * this.cache.limit) / (this.frameBytes + FRAME_OVERHEAD)));
+  }
+
   /** Ids of the views in use, the best first. */
   get kept() {
     return this.playing ? this.looks.playing : this.looks.resting;
@@ -1113,7 +1123,7 @@ export class Player {
   // --- asking ---
 
   plan() {
-    const capacity = Math.max(1, Math.floor((0.7 * this.cache.limit) / (this.frameBytes + FRAME_OVERHEAD)));
+    const { capacity } = this;
     const missing = (view) => (i) => !this.cache.has(view.id, i) && !this.failed.has(i);
     const line = this.scene.kind === "line";
     const fmt = line ? "f32" : "u8";
@@ -1200,6 +1210,8 @@ export class Player {
     });
     for (const i of list.slice(0, credit)) if (!this.wanted.has(i)) this.wanted.set(i, time);
     this.credit = credit;
+    this.listed = list.length;
+    this.got = 0;
     this.post({
       type: "want",
       gen: this.gen,
@@ -1210,6 +1222,16 @@ export class Player {
       seen: this.seen,
       credit: list.length ? credit : 0,
     });
+  }
+
+  /**
+   * Ask again once half of what may be under way has come. A want for each message would take the
+   * kernel, the server and the page (which shows the kernel busy, and idle again) more time than
+   * the frames.
+   */
+  more() {
+    const half = Math.min(Math.max(1, this.credit >> 1), this.listed);
+    if (this.got >= half || (this.playing && this.mode === "realtime")) this.want();
   }
 
   /** Four times a second: is the kernel busy, has a want been lost. */
@@ -1297,7 +1319,9 @@ export class Player {
       const whole = this.parts.add(
         item, buffers.slice(k * panels, (k + 1) * panels), item.fmt === "f32" ? 4 : 1,
       );
-      if (whole === null || item.ver !== this.ver) return;
+      if (whole === null) return;
+      this.got += 1;
+      if (item.ver !== this.ver) return;
       if (this.wanted.has(item.i)) {
         this.trip.add(time - this.wanted.get(item.i));
         this.wanted.delete(item.i);
@@ -1319,7 +1343,7 @@ export class Player {
     });
     this.answered();
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
-    this.want();
+    this.more();
     this.refresh(false);
   }
 
@@ -1342,7 +1366,7 @@ export class Player {
   }
 
   answered() {
-    this.asked = null;
+    this.asked = this.got < this.listed ? now() : null;
     if (this.busy) {
       this.busy = false;
       this.clock.reset();
@@ -1465,7 +1489,7 @@ export class Player {
     if (this.playing && this.visible && this.leader === this) this.advance(time);
     else this.clock.reset();
     this.paint();
-    if (this.playing && this.visible) this.refresh(false);
+    if (this.playing && this.visible && !this.starving) this.refresh(false);
   }
 
   advance(time) {
@@ -1475,6 +1499,7 @@ export class Player {
     if (this.mode === "timed") [due, cost] = this.timedSteps();
     if (due < 1) return;
     const every = this.mode === "every";
+    this.starving = false; // waits for a frame, which has it painted when it comes
     if (every) due = 1;
     let at = { index: this.index, direction: this.direction, ended: false };
     let taken = 0;
@@ -1482,6 +1507,7 @@ export class Player {
       const next = following(at.index, at.direction, this.order);
       if (every && !next.ended && !this.allReady(next.index)) {
         this.count(false);
+        this.starving = true;
         break;
       }
       at = next;
@@ -1505,9 +1531,15 @@ export class Player {
     if (at.ended) this.pause();
   }
 
-  /** Frames already asked for keep coming by themselves; ask anew where none is under way. */
+  /** Frames that were asked for bring the next want with them; else frames come into reach. */
   playAsk() {
-    if ((this.asked === null && !this.silent) || now() - this.wantedAt > 100) this.want();
+    const since = now() - this.wantedAt;
+    if (this.mode === "realtime" ? since > 100 : this.asked === null && since > this.patience) this.want();
+  }
+
+  /** Milliseconds in which a small part of what may be cached ahead is played. */
+  get patience() {
+    return Math.min(250, (this.capacity * 250) / Math.max(1, this.fps));
   }
 
   ready(i) {
@@ -3015,7 +3047,8 @@ class View {
     const { player } = this;
     const time = now();
     const key = `${player.cache.changes}/${player.n}/${player.lod}/${player.ver}`;
-    if (this.barChanges === key || time - (this.barTime ?? 0) < (this.barChanges === -1 ? 0 : 100)) return;
+    const pause = this.barChanges === -1 ? 0 : player.playing ? 500 : 100;
+    if (this.barChanges === key || time - (this.barTime ?? 0) < pause) return;
     this.barChanges = key;
     this.barTime = time;
     const width = this.slider.clientWidth;
