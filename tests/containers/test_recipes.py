@@ -14,8 +14,10 @@ from binref_sci import Tesseract
 from binref_sci.cli.boxed import image_of
 from binref_sci.containers import gathering, slim, wheel
 from binref_sci.containers.containerfile import containerfile
-from binref_sci.containers.engine import Engine, find_engine
+from binref_sci.containers.engine import Engine, checked_image, find_engine
 from binref_sci.containers.gathering import Interpreter
+from binref_sci.containers.lending import check_input
+from binref_sci.containers.listing import schema
 from binref_sci.containers.options import Options
 from binref_sci.errors import EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.component import Component
@@ -165,6 +167,35 @@ def test_markers_are_judged_by_the_python_of_the_image(tmp_path):
     assert found == {"solver", "for_arm"}
 
 
+def test_what_lies_in_the_folder_may_be_written_in_any_way_that_pip_knows(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    for name in ("wheels", "more", "there"):
+        (tmp_path / name).mkdir()
+    for name in "abcdef":
+        tiny_wheel(tmp_path / "wheels", name)
+    (tmp_path / "requirements.txt").write_text(
+        "\ufeff./wheels/a-1.0-py3-none-any.whl[x]  # with an extra\n"
+        "b[y] @ file:wheels/b-1.0-py3-none-any.whl\n"
+        "wheels/c-1.0-py3-none-any.whl ; python_version >= '3.14'\n"
+        "wheels/d-1.0-py3-none-any.whl ; python_version < '3.14'\n"
+        "-e file:wheels/e-1.0-py3-none-any.whl\n"
+        "-r more/list.txt\n"
+        "numpy \\\n  >= 2.0\n"
+    )
+    (tmp_path / "more" / "list.txt").write_text(
+        "-c bounds.txt\n./wheels/f-1.0-py3-none-any.whl\n-r ../requirements.txt\n"
+    )
+    python = Interpreter((3, 14), "x86_64", (2, 36), {"python_version": "3.14"})
+    own = gathering._own(tmp_path / "requirements.txt", tmp_path / "there", python, tmp_path)
+    there = f"{tmp_path}/there/{{}}-1.0-py3-none-any.whl{{}}"
+    assert list(own) == [
+        *(there.format(*each) for each in (("a", "[x]"), ("b", "[y]"), ("c", ""), ("e", ""))),
+        f"-c {tmp_path}/more/bounds.txt",
+        there.format("f", ""),
+        "numpy   >= 2.0",
+    ]
+
+
 @pytest.mark.parametrize(
     ("component", "image"),
     [("heat", "heat"), ("image:./heat", "./heat"), ("registry.org/a/heat:1.0", "registry.org/a/heat:1.0"),
@@ -227,3 +258,33 @@ def test_options_that_cannot_be_meant_are_refused():
         Options(volumes="/a:/b")
     with pytest.raises(ValueError, match="no way to call"):
         Options(network="none").publishing()
+    with pytest.raises(TypeError, match="port must be a whole number, got '8000'"):
+        Options(port="8000")
+    for wrong in ({"A": 1}, {"A": None}, {1: "a"}):
+        with pytest.raises(TypeError, match="environment variables are text"):
+            Options(environment=wrong)
+    for wrong in ({"": "a"}, {"A=B": "a"}, {"A": "a\0"}):
+        with pytest.raises(ValueError, match="cannot have this name or value"):
+            Options(environment=wrong)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "--privileged"])
+def test_an_option_of_the_engine_is_no_image(name):
+    with pytest.raises(PayloadError, match="is no name that an image can have"):
+        schema(Engine("podman", Path("/nowhere")), name)
+    with pytest.raises(PayloadError, match="is no name that an image can have"):
+        checked_image(name)
+    with pytest.raises(TypeError, match="must be the name of an image, got None"):
+        checked_image(None)
+
+
+def test_an_input_path_that_the_container_could_not_read_is_told_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    tmp_path.chmod(0o750)
+    with pytest.raises(PayloadError, match=r"has mode 0750, .*runs as user 9999.*o\+rX"):
+        check_input(tmp_path)
+    tmp_path.chmod(0o755)
+    check_input(tmp_path)
+    for missing in (tmp_path / "nothing", Path(__file__)):
+        with pytest.raises(PayloadError, match="is not a folder, or does not exist"):
+            check_input(missing)
