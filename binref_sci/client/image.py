@@ -17,6 +17,7 @@ from binref_sci.containers.serving import START_SECONDS, Served
 from binref_sci.errors import ContainerError, RemoteConnectionError
 from binref_sci.naming import PREFIX
 
+_GOING_SECONDS = 10.0  # for one that answers no more to be gone, before it counts as running
 _ENDING_SECONDS = 2.0  # from a broken connection to the end of a container that has died
 
 
@@ -68,7 +69,7 @@ class Image:
     def open(self) -> None:
         """Start the container, unless it runs; return when the component is healthy."""
         with self._lock:
-            if self._served is not None and self._served.container.wait(0) is None:
+            if self._served is not None and self._served.lives(_GOING_SECONDS):
                 return
         self.close()  # one that has ended by itself
         with self._lock:

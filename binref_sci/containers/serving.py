@@ -148,6 +148,10 @@ class Served:
                 return "; it was not made by binref-sci build, and may hold no component at all"
         return ""
 
+    def lives(self, seconds: float) -> bool:
+        """Tell whether it answers, or else has not ended within some seconds."""
+        return _healthy(self.url) or self.container.wait(seconds) is None
+
     def told(self) -> str:
         """Return the end of its log, for an error."""
         lines = self.container.log().strip().splitlines()[-LOG_LINES:]
