@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ from binref_sci import Tesseract
 from binref_sci.cli.boxed import image_of
 from binref_sci.containers import gathering, slim, wheel
 from binref_sci.containers.containerfile import containerfile
+from binref_sci.containers.copying import copy_folder
 from binref_sci.containers.engine import Engine, checked_image, find_engine
 from binref_sci.containers.gathering import Interpreter
 from binref_sci.containers.lending import check_input
@@ -288,3 +290,37 @@ def test_an_input_path_that_the_container_could_not_read_is_told_before(tmp_path
     for missing in (tmp_path / "nothing", Path(__file__)):
         with pytest.raises(PayloadError, match="is not a folder, or does not exist"):
             check_input(missing)
+
+
+def test_links_of_a_folder_stay_links_inside_and_become_copies_outside(tmp_path):
+    data, other = tmp_path / "data", tmp_path / "other"
+    for folder in (data / "sub", other):
+        folder.mkdir(parents=True)
+    (data / "a").write_text("a")
+    (other / "b").write_text("b")
+    leads = {"file": "a", "loop": ".", "sub/up": "..", "out": "../other", "one": str(other / "b")}
+    for name, where in leads.items():
+        (data / name).symlink_to(where)
+    copy_folder(data, tmp_path / "there")
+    there = {
+        str(path.relative_to(tmp_path / "there")): str(path.readlink())
+        if path.is_symlink()
+        else None
+        for path in sorted((tmp_path / "there").rglob("*"))
+    }
+    inside = {name: leads[name] for name in ("file", "loop", "sub/up")}
+    assert there == {"a": None, "sub": None, "out": None, "out/b": None, "one": None} | inside
+    assert (tmp_path / "there" / "one").read_text() == "b"
+
+
+def test_what_cannot_go_into_an_image_is_named(tmp_path):
+    def refused(make, message):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "data"
+        folder.mkdir()
+        make(folder / "odd")
+        with pytest.raises(PayloadError, match=f"odd.*{message}"):
+            copy_folder(folder, tmp_path / f"copy of {folder.parent.name}")
+
+    refused(lambda path: path.symlink_to("nowhere"), "leads nowhere")
+    refused(lambda path: path.symlink_to("../.."), "leads to a folder that holds it")
+    refused(os.mkfifo, "is a named pipe")
