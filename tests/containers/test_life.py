@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import pickle
 import resource
 import signal
 import socket
@@ -109,6 +110,9 @@ def test_a_scratch_folder_lives_as_long_as_a_result_that_refers_to_it(passthroug
     component.serve()  # it runs already
     eager = component.apply({"size": 4, "steps": 1})
     assert wait_until(lambda: {path.name for path in scratch.glob("*/*")} <= {LENT})
+    copy = pickle.loads(pickle.dumps(component))  # as a worker on this machine has it
+    elsewhere = copy.apply({"size": 4, "steps": 1}, lazy=True)
+    np.testing.assert_array_equal(elsewhere["final"], eager["final"])
     lazy = component.apply({"size": 4, "steps": 1}, lazy=True)
     component.teardown()
     component.teardown()
