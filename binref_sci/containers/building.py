@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from binref_sci.containers import containerfile as files
+from binref_sci.containers.copying import copy_folder
 from binref_sci.containers.engine import Engine
 from binref_sci.containers.gathering import gather, probe
 from binref_sci.containers.layout import (
@@ -168,7 +169,7 @@ def _copy_component(folder: Path, config: ComponentConfig, context: Path) -> Non
     for number, (source, _) in enumerate(files.data_targets(config)):
         path = folder / source
         if path.is_dir():
-            shutil.copytree(path, data / str(number), ignore=shutil.ignore_patterns("__pycache__"))
+            copy_folder(path, data / str(number))
         elif path.is_file():
             shutil.copy(path, data / str(number))
         else:

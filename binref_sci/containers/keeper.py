@@ -106,7 +106,10 @@ def _ready(descriptors: list[int], seconds: float | None) -> list[int]:
     real = [each for each in descriptors if each >= 0]
     if len(real) < len(descriptors):
         seconds = FEW_SECONDS if seconds is None else min(seconds, FEW_SECONDS)
-    return select.select(real, [], [], seconds)[0]
+    poller = select.poll()  # select() knows no descriptor over 1023, and a caller may have more
+    for each in real:
+        poller.register(each, select.POLLIN)
+    return [each for each, _ in poller.poll(None if seconds is None else 1000 * seconds)]
 
 
 def _follow(

@@ -30,6 +30,7 @@ _HEALTH_SECONDS: Final = 5.0
 _TAKEN: Final = ("address already in use", "already allocated", "ports are not available")
 _ENGINE_CODES: Final = (125,)
 _NO_COMMAND_CODES: Final = (126, 127)
+_KILLED_CODE: Final = 137
 
 
 class Served:
@@ -130,10 +131,13 @@ class Served:
             if isinstance(failure, ImageNotFoundError):
                 return missing(self.container.engine, self.container.image)
             return failure
-        if code in _NO_COMMAND_CODES:
+        memory = self._options.memory
+        tight = memory is not None and code in (*_NO_COMMAND_CODES, _KILLED_CODE)
+        if code in _NO_COMMAND_CODES and not tight:
             return ContainerError(f"{self} holds no component{self._hint()}{self.told()}")
         return ContainerError(
-            f"{self} ended with exit code {code} before it was ready{self._hint()}{self.told()}"
+            f"{self} ended with exit code {code} before it was ready"
+            f"{f'; is memory={memory!r} enough?' if tight else ''}{self._hint()}{self.told()}"
         )
 
     def _hint(self) -> str:
@@ -143,6 +147,10 @@ class Served:
             if LABEL_NAME not in ((found.get("Config") or {}).get("Labels") or {}):
                 return "; it was not made by binref-sci build, and may hold no component at all"
         return ""
+
+    def lives(self, seconds: float) -> bool:
+        """Tell whether it answers, or else has not ended within some seconds."""
+        return _healthy(self.url) or self.container.wait(seconds) is None
 
     def told(self) -> str:
         """Return the end of its log, for an error."""
