@@ -889,6 +889,7 @@ export class Player {
     const groups = (globalThis[GROUPS] ??= new Map());
     this.group?.delete(this);
     this.group = null;
+    this.host = null;
     if (!name) return;
     if (!groups.has(name)) groups.set(name, new Set());
     this.group = groups.get(name);
@@ -899,8 +900,17 @@ export class Player {
     const { fps, mode, loop, direction, stride } = other;
     Object.assign(this, { fps, mode, loop, direction, stride });
     this.tell({ fps, mode, loop, direction, stride });
+    this.host = other;
     this.index = this.indexFor(other, other.index);
     if (other.playing) this.play();
+  }
+
+  /** Go where the player stands that was there before, once both know their times. */
+  meet() {
+    const { host } = this;
+    if (!host?.times || !this.times) return;
+    this.host = null;
+    if (!this.playing) host.along((other) => other === this && other.seek(this.indexFor(host, host.index)));
   }
 
   get others() {
@@ -976,6 +986,7 @@ export class Player {
     this.times = new Float64Array(from + more.length);
     this.times.set(old.subarray(0, from));
     this.times.set(more, from);
+    for (const one of this.group ?? []) one.meet();
   }
 
   /** In step with time: how many steps are due, and how many mean steps they last. */
@@ -1231,7 +1242,7 @@ export class Player {
    */
   more() {
     const half = Math.min(Math.max(1, this.credit >> 1), this.listed);
-    if (this.got >= half || (this.playing && this.mode === "realtime")) this.want();
+    if (this.got >= half || (this.playing && this.mode !== "every")) this.want();
   }
 
   /** Four times a second: is the kernel busy, has a want been lost. */
@@ -1345,6 +1356,7 @@ export class Player {
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.more();
     this.refresh(false);
+    if (this.playing) for (const other of this.others) other.refresh(false); // who may have waited for it
   }
 
   receiveError({ text, i }) {
@@ -1534,7 +1546,7 @@ export class Player {
   /** Frames that were asked for bring the next want with them; else frames come into reach. */
   playAsk() {
     const since = now() - this.wantedAt;
-    if (this.mode === "realtime" ? since > 100 : this.asked === null && since > this.patience) this.want();
+    if (this.mode !== "every" ? since > 100 : this.asked === null && since > this.patience) this.want();
   }
 
   /** Milliseconds in which a small part of what may be cached ahead is played. */
@@ -1845,7 +1857,10 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
     context.stroke();
     context.textAlign = vertical ? "left" : "center";
     context.textBaseline = vertical ? "middle" : "top";
-    context.fillText(label, tx + (vertical ? TICK + 3 : 0), ty + (vertical ? 0 : TICK + 3));
+    const half = context.measureText(label).width / 2;
+    const right = parseFloat(context.canvas.style.width);
+    const across = vertical ? tx + TICK + 3 : Math.min(Math.max(tx, half), right - half); // not cut off
+    context.fillText(label, across, ty + (vertical ? 0 : TICK + 3));
   }
   context.fillStyle = ink.text;
   context.font = `${MEDIUM}px ${ink.font}`;
@@ -2386,7 +2401,8 @@ class View {
       this.gauge,
       this.helpButton,
     );
-    return element("div", { class: "br-controls" }, transport, where, pace, ways, extras);
+    const rest = element("div", { class: "br-rest" }, ways, extras); // on one line, be it the first or the second
+    return element("div", { class: "br-controls" }, transport, where, pace, rest);
   }
 
   /** Sliders of the other dimensions. */
@@ -2639,7 +2655,7 @@ class View {
     const [first] = scene.panels;
     const alike = (axis) => scene.panels.every((panel) => JSON.stringify(panel[axis]) === JSON.stringify(first?.[axis]));
     const [sharedX, sharedY] = [alike("x"), alike("y") && scene.kind !== "line"];
-    const limit = rows > 1 ? 300 : 480;
+    const limit = this.player.options.height || (rows > 1 ? 300 : 480);
     const margins = scene.panels.map((panel, k) => {
       const showX = !sharedX || k + columns >= count;
       const showY = !sharedY || k % columns === 0;
