@@ -11,10 +11,13 @@
 
 const REST_MS = 120; // a scrub at rest for this long asks for the exact frame
 const VALUES_MS = 250; // at rest for this long: exact values of the frame are asked for
+const FILL_MS = 1000; // at rest for this long: the cache is filled, which a scrub would wait for
 const ERROR_MS = 8000; // an error that is not about a frame is shown for so long
 const BUSY_MS = 500; // no answer for this long: the kernel is busy
 const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is sent again
-const REPORT_MS = 250; // how often the position is told to Python while playing
+const REPORT_MS = 250; // after a move the position is told to Python
+const PLAY_REPORT_MS = 500; // how often it is told while playing
+const STATS_MS = 1000;
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
 const IN_FLIGHT_BYTES = 8e6;
@@ -536,6 +539,7 @@ export class Player {
     this.questions = new Map();
     this.question = 0;
     this.lastReport = 0;
+    this.reportLater = null;
     this.reported = null;
     this.telling = false;
     this.frameRequest = 0;
@@ -690,7 +694,10 @@ export class Player {
   settle() {
     this.moved = now();
     clearTimeout(this.settled);
-    this.settled = setTimeout(() => this.want(), VALUES_MS + 5);
+    this.settled = setTimeout(() => {
+      this.want();
+      this.settled = setTimeout(() => this.want(), FILL_MS - VALUES_MS);
+    }, VALUES_MS + 5);
   }
 
   /** Move to `index`. `scrub`: more moves follow, so a coarse picture is asked for first. */
@@ -713,11 +720,12 @@ export class Player {
     this.reportSoon();
   }
 
+  /** Not at once: the frame comes first. */
   reportSoon() {
-    clearTimeout(this.reportLater);
-    const wait = Math.max(0, REPORT_MS - (now() - this.lastReport));
-    if (wait === 0) this.report();
-    else this.reportLater = setTimeout(() => this.report(), wait);
+    this.reportLater ??= setTimeout(() => {
+      this.reportLater = null;
+      this.report();
+    }, REPORT_MS);
   }
 
   step(by) {
@@ -887,6 +895,7 @@ export class Player {
 
   // --- asking ---
 
+  /** What to ask for; null: nothing for now. */
   plan() {
     const { capacity } = this;
     const missing = (view) => (i) => !this.cache.has(view.id, i) && !this.failed.has(i);
@@ -913,16 +922,18 @@ export class Player {
       const { coarse } = this.looks;
       if (coarse) {
         const have = this.cache.best(this.kept, at) !== undefined || this.failed.has(at);
-        return { view: coarse, fmt, list: have ? [] : [at] };
+        return have ? null : { view: coarse, fmt, list: [at] };
       }
       return { view: this.restView, fmt, list: [at].filter(missing(this.restView)) };
     }
     const rest = this.restView;
+    const filling = now() - this.moved >= FILL_MS;
     if (missing(rest)(at)) {
-      if (rest !== this.playView) return { view: rest, fmt, list: [at] };
+      if (rest !== this.playView || !filling) return { view: rest, fmt, list: [at] };
     } else if (!line && this.floatsWanted()) {
       return { view: rest, fmt: "f32", list: [at] };
     }
+    if (!filling) return null;
     // at rest: fill the cache ahead, then some frames behind
     const reach = Math.min(capacity, AHEAD_PAUSED);
     const ahead = upcoming(at, this.direction, this.order, reach);
@@ -961,32 +972,38 @@ export class Player {
     return !(floats && floats.i === this.index && floats.view === this.restView.id);
   }
 
-  want() {
+  /** Ask for what is missing; `again`: though the same was asked for before. */
+  want({ again = false } = {}) {
     if (this.disposed || this.lod === 0 || this.n === 0) return;
-    const { view, fmt, list } = this.visible ? this.plan() : { view: this.playView, fmt: "u8", list: [] };
     const time = now();
     this.wantedAt = time;
-    if (list.length === 0 && this.silent) return;
-    this.silent = list.length === 0;
+    const plan = this.visible ? this.plan() : { view: this.playView, fmt: "u8", list: [] };
+    if (plan === null && this.got >= this.listed) return; // nothing to take back
+    const { view, fmt, list } = plan ?? { view: this.playView, fmt: "u8", list: [] };
+    const credit = list.length ? this.creditOf(view, fmt, list) : 0;
+    const { gen, ver, seen } = this;
+    const message = { type: "want", gen, ver, view, idx: list, fmt, seen, credit };
+    // without frames nothing changes but the numbers
+    const said = list.length ? JSON.stringify(message) : "";
+    if (said === this.said && !again) return;
+    this.said = said;
+    this.sentAt = time;
     if (list.length === 0) this.asked = null;
     else this.asked ??= time;
-    const credit = fmt === "f32" && this.scene.kind !== "line" ? 1 : credits({
-      playing: this.playing, rtt: this.trip.ms, fps: this.fps, bytes: this.frameBytes,
-    });
     for (const i of list.slice(0, credit)) if (!this.wanted.has(i)) this.wanted.set(i, time);
     this.credit = credit;
     this.listed = list.length;
     this.got = 0;
-    this.model.send({
-      type: "want",
-      gen: this.gen,
-      ver: this.ver,
-      view,
-      idx: list,
-      fmt,
-      seen: this.seen,
-      credit: list.length ? credit : 0,
-    });
+    this.model.send(message);
+  }
+
+  creditOf(view, fmt, list) {
+    const line = this.scene.kind === "line";
+    if (fmt === "f32" && !line) return 1;
+    const bytes = this.cells(view.lod) * (line ? 4 : 1);
+    const credit = credits({ playing: this.playing, rtt: this.trip.ms, fps: this.fps, bytes });
+    // what is looked at does not wait for what is under way
+    return !this.playing && list[0] === this.index ? Math.max(2, credit) : credit;
   }
 
   /**
@@ -1009,9 +1026,9 @@ export class Player {
       this.busy = busy;
       this.refresh();
     }
-    if (busy && time - this.wantedAt > ASK_AGAIN_MS) this.want();
+    if (busy && time - this.sentAt > ASK_AGAIN_MS) this.want({ again: true });
     if (this.telemetry || this.playing) this.refresh();
-    if (this.playing && time - (this.lastStats ?? 0) > 1000) {
+    if (this.playing && time - (this.lastStats ?? 0) > STATS_MS) {
       this.lastStats = time;
       this.model.send({ type: "stats", ...this.stats() });
     }
@@ -1281,7 +1298,7 @@ export class Player {
       this.count(hit);
       this.counts.dropped += Math.max(0, taken - 1) + (hit ? 0 : 1);
       if (this.attached && at.index !== this.n - 1) this.attach(false);
-      if (now() - this.lastReport >= REPORT_MS) this.report();
+      if (now() - this.lastReport >= PLAY_REPORT_MS) this.report();
       this.playAsk();
     }
     if (at.ended) this.pause();
