@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from benchmarks import (
@@ -25,7 +21,8 @@ from benchmarks import (
     saving,
     writing,
 )
-from benchmarks.harness import HEADINGS, ROUNDS, Row
+from benchmarks.harness import Row
+from benchmarks.page import renew, table
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "writing": writing.rows,
@@ -42,49 +39,22 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "movies": movies.rows,
 }
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-
-PREAMBLE = """# Benchmarks
-
-`make bench` measures the product beside its peers and the limit, in one run and in turn: each
-figure is the best of at least {rounds} interleaved rounds. Read the
-ratios: absolute times belong to one machine. Writing runs on tmpfs, so that only software is
-measured; folders are recycled between rounds. tesseract-core is version 1.15.0, unpatched.
-
-Last run: Python {python}, NumPy {numpy}, {cores} cores.
-
-"""
-
 
 def main(arguments: list[str]) -> int:
     """Run the groups that are named, or all; return 1 if a bar is missed."""
     write = "--write" in arguments
     names = [name for name in arguments if name != "--write"] or list(GROUPS)
     console = Console(stderr=True)
-    rows: list[Row] = []
+    measured: dict[str, list[Row]] = {}
     for name in names:
         for row in GROUPS[name]():
             console.print("  ".join(row.cells()), highlight=False)
-            rows.append(row)
-    page = table(rows)
-    print(page)
+            measured.setdefault(name, []).append(row)
+    tables = {name: table(rows) for name, rows in measured.items()}
+    print("\n".join(tables.values()))
     if write:
-        PAGE.write_text(
-            PREAMBLE.format(
-                rounds=ROUNDS,
-                python=platform.python_version(),
-                numpy=np.__version__,
-                cores=len(os.sched_getaffinity(0)),
-            )
-            + page
-        )
-    return 0 if all(row.passed for row in rows) else 1
-
-
-def table(rows: list[Row]) -> str:
-    """Return the rows as a Markdown table."""
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *(row.cells() for row in rows)]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        renew(tables, GROUPS)
+    return 0 if all(row.passed for rows in measured.values() for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ from binref_sci.storage import (
     create_buffer,
     identity,
     is_known,
+    local_folder,
     place_of,
     status_of,
     truncated,
@@ -411,7 +412,10 @@ class BinrefArray:
     def __deepcopy__(self, memo: dict[int, Any]) -> BinrefArray:
         return self
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
+        """Compare references; with a list of the same shape, as with an array, element by element."""
+        if isinstance(other, list | tuple):
+            return equals_list(self, other)
         if not isinstance(other, BinrefArray):
             return NotImplemented
         return (
@@ -456,6 +460,15 @@ class BinrefArray:
         return facts_html("BinrefArray", summary, facts, state=self.state)
 
 
+def equals_list(array: Any, values: Sequence[Any]) -> Any:
+    """Compare an array on disk with lists element by element; they are unequal if shapes differ."""
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return False
+    return np.asarray(array) == given if given.shape == array.shape else False
+
+
 def _rebuild(layout: Layout, offset: int, compressed_size: int | None) -> BinrefArray:
     return BinrefArray.at(layout, offset, compressed_size)
 
@@ -464,7 +477,7 @@ def _directory(output_path: str | os.PathLike[str] | None) -> str:
     """Return the absolute directory to write into, made if it was named and is missing."""
     if output_path is None:
         return os.fspath(running_output_path())
-    directory = os.path.abspath(output_path)
+    directory = local_folder(output_path)
     os.makedirs(directory, exist_ok=True)
     return directory
 

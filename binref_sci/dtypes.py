@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from binref_sci.errors import InvalidReferenceError, UnsupportedDTypeError
 
-NAMES: Final = (
+DTypeName = Literal[
     "float16",
     "float32",
     "float64",
@@ -30,7 +30,10 @@ NAMES: Final = (
     "bool",
     "complex64",
     "complex128",
-)
+]
+"""Element types of the wire format, by name."""
+
+NAMES: Final[tuple[DTypeName, ...]] = get_args(DTypeName)
 
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
     # through `.str`, since `newbyteorder` alone leaves a dtype that prints as '<f8'

@@ -12,6 +12,7 @@ Each error is also the builtin one a caller would catch::
     ├── RunEndedError           (EOFError)           a run that ended before what was waited for
     ├── WriterError             (ValueError)         a snapshot the writer must refuse
     ├── DatasetExistsError      (FileExistsError)    something is there that is not to be replaced
+    ├── UnknownVariableError    (KeyError)           settings for a variable that is not there
     ├── NoOutputPathError       (RuntimeError)       nowhere to write
     ├── FormatError             (ValueError)         an output format that cannot be given
     ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
@@ -20,6 +21,7 @@ Each error is also the builtin one a caller would catch::
     ├── ImageNotFoundError      (LookupError)        an image that the engine does not have
     ├── ContainerError          (RuntimeError)       a container that does not start, or has ended
     ├── RemoteError             (RuntimeError)       a server that answered with an error
+    ├── StoreError              (OSError)            a bucket or web server that refuses, or is not there
     └── RemoteConnectionError   (ConnectionError)    a server that did not answer
 """
 
@@ -27,6 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: as Ctrl-C, and commands end with 143 in place of 130."""
 
 
 class BinrefError(Exception):
@@ -80,6 +86,12 @@ class WriterError(BinrefError, ValueError):
 
 class DatasetExistsError(BinrefError, FileExistsError):
     """There is something at the path that a dataset is to be saved to."""
+
+
+class UnknownVariableError(BinrefError, KeyError):
+    """Settings name a variable that a Dataset does not have."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
 
 
 class NoOutputPathError(BinrefError, RuntimeError):
@@ -146,3 +158,7 @@ class RemoteError(BinrefError, RuntimeError):
 
 class RemoteConnectionError(BinrefError, ConnectionError):
     """A server could not be reached, or hung up."""
+
+
+class StoreError(BinrefError, OSError):
+    """The store behind a URL refused, failed, or could not be reached."""

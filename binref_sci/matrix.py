@@ -2,7 +2,9 @@
 
 The matrix is read once from front to back, in blocks small enough to stay in the
 processor's cache between being read and being multiplied. A few threads read ahead: copying
-from the page cache costs more than multiplying.
+from the page cache costs more than multiplying. Only one thread multiplies: BLAS has threads of
+its own, and several callers at once wait for each other. A mapped matrix saves the copy, and is
+gone through in windows, so that only a few of them ever count as this process's memory.
 """
 
 from __future__ import annotations
@@ -22,10 +24,16 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
-from binref_sci.storage import Buffer, open_buffer, read_into, require
+from binref_sci.storage import Buffer, map_buffer, open_buffer, read_into, require
 
 BLOCK_BYTES: Final = 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
+
+MAPPED_BYTES: Final = 8 * BLOCK_BYTES
+"""What is multiplied at a time of a mapped matrix, in bytes."""
+
+WINDOW_BYTES: Final = 64 * BLOCK_BYTES
+"""What is mapped at a time, in bytes; two windows may be there at once."""
 
 READERS: Final = min(4, os.cpu_count() or 1)
 """Threads that read ahead while a block is multiplied."""
@@ -80,6 +88,8 @@ class Matrix:
         On disk or in memory.
     row_axes
         How many axes count as rows.
+    mmap
+        Map raw bytes instead of reading them. Compressed ones are read all the same.
 
     Examples
     --------
@@ -92,6 +102,7 @@ class Matrix:
 
     array: BinrefArray | NDArray[Any]
     row_axes: int
+    mmap: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.row_axes <= self.array.ndim:
@@ -148,6 +159,10 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             yield 0, 0, np.asarray(self.array).reshape(rows, columns)
             return
+        if self.mmap and self.array.compressed_size is None:
+            blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
+            yield from _mapped(self.array, blocks, columns)
+            return
         most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
         with _source(self.array) as source:
             free = [np.empty(most, self.dtype)]
@@ -179,6 +194,25 @@ def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int,
         return
     for row in range(0, rows, step):
         yield row, 0, min(step, rows - row), columns
+
+
+def _mapped(
+    array: BinrefArray, blocks: Iterator[tuple[int, int, int, int]], columns: int
+) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Yield first row, first column and what is there, mapped a window at a time."""
+    layout, itemsize = array.layout, array.dtype.itemsize
+    end = nbytes_of(layout.shape, layout.dtype)
+    with open_buffer(layout.directory, layout.path) as buffer:
+        require(buffer, array.offset, end)  # now, and not when the last window is reached
+    window, opened = np.empty(0, np.uint8), 0
+    for row, column, height, width in blocks:
+        first, nbytes = (row * columns + column) * itemsize, height * width * itemsize
+        if first + nbytes > opened + len(window):
+            length = min(max(WINDOW_BYTES, nbytes), end - first)
+            window = map_buffer(layout.directory, layout.path, array.offset + first, length)
+            opened = first
+        piece = window[first - opened : first - opened + nbytes].view(array.dtype)
+        yield row, column, piece.reshape(height, width)
 
 
 def _next(

@@ -26,6 +26,8 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
         On disk or in memory.
     row_axes
         How many of its axes, from the first on, number the rows.
+    mmap
+        Map the bytes, 64 MiB at a time, instead of copying them into blocks.
 
     Examples
     --------
@@ -34,8 +36,10 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
     array([ 2.,  8., 14.])
     """
 
-    def __init__(self, array: BinrefArray | NDArray[Any], row_axes: int) -> None:
-        self._matrix = Matrix(array, row_axes)
+    def __init__(
+        self, array: BinrefArray | NDArray[Any], row_axes: int, *, mmap: bool = False
+    ) -> None:
+        self._matrix = Matrix(array, row_axes, mmap)
         super().__init__(self._matrix.dtype, self._matrix.shape)
 
     @property

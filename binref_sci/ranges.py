@@ -2,7 +2,8 @@
 
 A loop of `preadv` that asks not to wait tells pages in memory from pages on disk for
 free. While all are in memory one thread is fastest; from the first that is not, many
-ranges go to threads, which keep the disk busy.
+ranges go to threads, which keep the disk busy. What is large goes to a thread for each
+processor in any case: one alone cannot copy as fast as memory takes it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import os
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +24,31 @@ MANY = 64
 
 THREADS = 16
 
+WIDE = 32 * 1024 * 1024
+"""As many bytes are worth several threads, though all are in memory; dask's chunks are below."""
+
+PIECE = 4 * 1024 * 1024
+"""What a thread copies of them at a time, in bytes: all together go through the file once."""
+
+COPIERS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
 _SCATTERED = 128 * 1024  # ranges up to this size do not want the system to read ahead
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _UNKNOWN = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}  # tmpfs, for one, always waits
+
+
+def read_range(buffer: Buffer, offset: int, out: NDArray[Any]) -> None:
+    """Fill a C-contiguous array from byte `offset` on.
+
+    Raises
+    ------
+    TruncatedBufferError
+        If the file ends first.
+    """
+    if out.nbytes < WIDE:
+        read_into(buffer, offset, out)
+    else:
+        read_ranges(buffer, np.array([offset]), out.nbytes, out.reshape(-1).view(np.uint8))
 
 
 def read_ranges(
@@ -53,6 +77,9 @@ def read_ranges(
         buffer.read(offsets, nbytes, view)
         return False
     places = offsets.tolist()
+    if len(view) >= WIDE and nbytes >= PIECE and COPIERS > 1:
+        _read_wide(buffer, places, nbytes, view)
+        return False
     if len(places) < MANY or not _NOWAIT:
         _read_all(buffer, places, nbytes, view)
         return False
@@ -105,25 +132,44 @@ def _read_threaded(
 ) -> None:
     if nbytes <= _SCATTERED:
         os.posix_fadvise(buffer.fd, 0, 0, os.POSIX_FADV_RANDOM)
+    starts = range(0, len(view), nbytes)
+    pieces = [(place, view[n : n + nbytes]) for place, n in zip(places, starts, strict=True)]
+    _read_together(buffer, pieces, THREADS)
+
+
+def _read_wide(buffer: OpenBuffer, places: Sequence[int], nbytes: int, view: memoryview) -> None:
+    pieces = [
+        (
+            place + start,
+            view[number * nbytes + start : number * nbytes + min(start + PIECE, nbytes)],
+        )
+        for number, place in enumerate(places)
+        for start in range(0, nbytes, PIECE)
+    ]
+    _read_together(buffer, pieces, COPIERS)
+
+
+def _read_together(
+    buffer: OpenBuffer, pieces: Sequence[tuple[int, memoryview]], threads: int
+) -> None:
     failed: list[BaseException] = []
 
     def work(first: int) -> None:
         try:
-            # Every sixteenth, so that all threads together go through the file once.
-            for number in range(first, len(places), THREADS):
+            # Every sixteenth of sixteen, so that all threads together go through the file once.
+            for place, part in pieces[first::threads]:
                 if failed:
                     return
-                part = view[number * nbytes : (number + 1) * nbytes]
-                if os.preadv(buffer.fd, [part], places[number]) != nbytes:
-                    read_into(buffer, places[number], part)
+                if os.preadv(buffer.fd, [part], place) != len(part):
+                    read_into(buffer, place, part)
         except BaseException as error:  # raised again where it is waited for
             failed.append(error)
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in range(1, THREADS)]
-    for thread in threads:
+    others = [threading.Thread(target=work, args=(first,)) for first in range(1, threads)]
+    for thread in others:
         thread.start()
     work(0)
-    for thread in threads:
+    for thread in others:
         thread.join()
     if failed:
         raise failed[0]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from binref_sci import lazy
-from binref_sci.array import BinrefArray, Layout
+from binref_sci.array import BinrefArray, Layout, equals_list
 from binref_sci.dtypes import nbytes_of
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
@@ -247,6 +247,12 @@ class Trajectory:
             for name, (coord_dims, values, attrs) in along.items()
         }
         return self.labels.replace(coords={**self.labels.coords, **cut})
+
+    def __eq__(self, other: object) -> Any:
+        """With a list of the same shape, as with an array: compare element by element."""
+        return equals_list(self, other) if isinstance(other, list | tuple) else NotImplemented
+
+    __hash__ = object.__hash__
 
     def load(self) -> NDArray[Any]:
         """Read everything into memory: new, writable, private."""

@@ -1,12 +1,15 @@
 """``binref-sci animate``: a run on disk becomes a film."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
 from binref_sci import BinrefWriter
-from binref_sci.cli.app import app
+from binref_sci.cli.app import app, main
 from tests.test_notebook_movie import frames_of, probe
 
 
@@ -71,6 +74,7 @@ def test_everything_that_can_be_said_of_a_film(folder, tmp_path):
         (("-o", "x.gif", "--start", "6"), "chooses none of them"),
         (("-o", "x.gif", "--cmap", "virids"), "did you mean 'viridis'"),
         (("-o", "x.gif", "--limits", "some"), "use one of"),
+        (("-o", "x.gif", "--reduce", "sum"), "reduce='sum': use one of ('mean', 'max'"),
         (("-o", "x.gif", "--vmin", "3", "--vmax", "1"), "vmin=3 is above vmax=1"),
         (("-o", "x.png", "--frame", "7"), "frame 7"),
     ],
@@ -82,6 +86,27 @@ def test_mistakes_are_told(folder, tmp_path, monkeypatch, arguments, message):
     assert message in str(done.exception)
     assert type(done.exception).__module__ == "binref_sci.errors", "exit code 2, no traceback"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_frame_that_cannot_be_read_is_named(folder, tmp_path, monkeypatch, capsys):
+    for path in sorted(folder.glob("*.bin"), key=lambda path: path.stat().st_size)[-2:]:
+        os.truncate(path, path.stat().st_size - 3)
+    arguments = [
+        "animate",
+        str(folder),
+        "-v",
+        "pressure",
+        "--at",
+        "level=-1",
+        "-o",
+        str(tmp_path / "x.gif"),
+    ]
+    monkeypatch.setattr(sys, "argv", ["binref-sci", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "while frame 5 of 6 (t = 2.5) was read and drawn" in told
 
 
 def test_a_folder_without_a_run_is_told(tmp_path):

@@ -79,6 +79,7 @@ def test_a_netcdf_file_opens_as_before_with_no_engine_named(tmp_path):
 
 
 def test_the_guess_claims_our_runs_and_nothing_else(tmp_path):
+    """R66."""
     guess = ENGINE().guess_can_open
     run, empty = tmp_path / "out" / "run", tmp_path / "empty"
     empty.mkdir()
@@ -94,7 +95,16 @@ def test_the_guess_claims_our_runs_and_nothing_else(tmp_path):
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe")
     kerchunk = {"version": 1, "refs": {"a/0": ["x.bin", 0, 8]}}
     (tmp_path / "kerchunk.json").write_text(json.dumps(kerchunk))
-    names = ("x.nc", "x.zarr", "random.json", "odd.jsonl", "kerchunk.json", "empty", "nowhere")
+    stream(tmp_path / "x.zarr" / "notes")  # within another engine's store
+    features = {"features": [{"object_type": "building", "encoding": "utf8"}]}
+    (tmp_path / "places.json").write_text(json.dumps(features))
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "results.json").write_text(json.dumps(features))
+    os.mkfifo(tmp_path / "pipe")
+    names = (
+        "x.nc", "x.zarr", "random.json", "odd.jsonl", "kerchunk.json", "empty", "nowhere", "shop",
+        "places.json", "pipe",
+    )  # fmt: skip
     foreign = [tmp_path / name for name in names]
     foreign += ["https://example.org/results.json", "memory://run", b"CDF\x01", None, 3, "a\0b"]
     foreign += [next(run.glob("*.bin")), ds, object()]
@@ -439,10 +449,10 @@ def test_opening_twenty_thousand_references_takes_time_in_proportion(tmp_path):
         (tmp_path / "results.json").write_text(json.dumps({"u": items}))
         for chunks in ({}, {"u_dim_0": 1}):
             best = float("inf")
-            for _ in range(3):
-                began = time.perf_counter()
+            for _ in range(5):  # of the processor: other processes may want it too
+                began = time.process_time()
                 ds = open_dataset(tmp_path, chunks=chunks)
-                best = min(best, time.perf_counter() - began)
+                best = min(best, time.process_time() - began)
             took[count, bool(chunks)] = best
             limit = 100_000 if not chunks else 10_000 * count
             assert len(pickle.dumps(ds.u.data.dask)) < limit

@@ -1,6 +1,8 @@
 """Exports: other programs open what a run has written, with or without a copy."""
 
+import io
 import json
+import sys
 
 import dask
 import numpy as np
@@ -9,6 +11,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import binref_sci as brs
+from binref_sci import progress
 from binref_sci.cli.app import app
 from binref_sci.engine.exporting import export
 from binref_sci.errors import DatasetExistsError, FormatError
@@ -73,6 +76,55 @@ def test_references_copy_nothing_and_are_few(run, tmp_path):
     export(run, tmp_path / "y.json", prefix="s3://bucket/run/")
     refs = json.loads((tmp_path / "y.json").read_text())["refs"]
     assert refs["heat/0.0.0"][0].startswith("s3://bucket/run/")
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet", "zarr", "nc"])
+def test_a_restarted_run_is_exported_as_one(run, tmp_path, kind):
+    with brs.BinrefWriter(
+        "heat", dims=("time", "y", "x"), coords={"time": {"units": "s"}}, output_path=tmp_path / "b"
+    ) as writer:
+        for step in range(8, 16):
+            writer.write(np.full((6, 8), -step, "f8"), time=0.5 * step)
+    target = tmp_path / f"x.{kind}"
+    done = CliRunner().invoke(app, ["export", str(run), str(tmp_path / "b"), "-o", str(target)])
+    assert done.exit_code == 0, done.output
+    whole = brs.open_dataset([run, tmp_path / "b"]).load()
+    assert whole.sizes["time"] == 16
+    xr.testing.assert_equal(opened(target), whole)
+
+
+ATTRS = {
+    "flag": True, "flags": np.array([True, False]), "z": 1 - 2j, "none": None, "table": {"a": [1, 2]},
+    "mixed": [1, "a"], "ragged": [[1], [2, 3]], "words": np.array(["a", "b"]), "half": np.float16(2),
+    "nan": float("nan"), "many": np.arange(3, dtype="i2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["json", "zarr", "nc"])
+def test_attributes_that_a_format_lacks_do_not_hinder_the_export(tmp_path, kind):
+    brs.to_binref(xr.Dataset({"u": ("x", [1.0], ATTRS)}, attrs=ATTRS), tmp_path / "a")
+    export(tmp_path / "a", tmp_path / f"x.{kind}")
+    back = opened(tmp_path / f"x.{kind}")
+    for attrs in (back.attrs, back.u.attrs):
+        assert set(attrs) == set(ATTRS)
+        assert (bool(attrs["flag"]), attrs["half"], list(attrs["many"])) == (True, 2, [0, 1, 2])
+        assert list(attrs["words"]) == ["a", "b"]
+        assert attrs["table"] == ('{"a":[1,2]}' if kind == "nc" else {"a": [1, 2]})
+        assert attrs["z"] == ("[1.0,-2.0]" if kind == "nc" else [1.0, -2.0])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("kind", ["parquet", "zarr", "nc"])
+def test_progress_is_shown_on_a_terminal(run, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    export(run, tmp_path / f"x.{kind}")
+    assert f"export {kind}" in sys.stderr.getvalue()
+    assert "100%" in sys.stderr.getvalue()
 
 
 def saved():

@@ -523,6 +523,76 @@ def test_the_outputs_are_had_only_if_something_fails(tmp_path):
     assert component.module.applied == []
 
 
+SLOPPY = """
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        x: Differentiable[Array[(None,), Float64]]
+        copies: int = 2
+
+    class OutputSchema(BaseModel):
+        y: Differentiable[Array[(None, None), Float64]]
+        any: Differentiable[Array[..., Float64]]
+        parts: list[Differentiable[Array[(None,), Float64]]]
+
+    applied = []
+
+    def apply(inputs):
+        applied.append(1)
+        y = np.stack([inputs.x] * inputs.copies)
+        return OutputSchema(y=y, any=y, parts=[inputs.x])
+
+    def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        made = np.zeros((inputs.copies, len(inputs.x)))
+        for cotangent in cotangent_vector.values():
+            made += cotangent  # whatever has the length of 1 is spread
+        return {"x": made.sum(0)}
+"""
+
+
+def sloppily(component, folder, inputs, vector):
+    payload = {"inputs": inputs, **vjp(vector, outputs=vector)}
+    run = RunDirectory.new(folder)
+    return endpoint.call(component, "vector_jacobian_product", payload, run=run).value["x"]
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong", "right"),
+    [
+        ("y", [np.ones((1, 3)), np.ones((2, 1)), np.ones((1, 1))], np.ones((2, 3))),
+        ("any", [np.ones(()), np.ones(3), np.ones((1, 3)), np.ones((2, 1))], np.ones((2, 3))),
+        ("parts.[0]", [np.ones(1)], np.ones(3)),
+    ],
+)
+def test_a_cotangent_that_would_be_spread_in_silence_is_the_callers_mistake(
+    tmp_path, path, wrong, right
+):
+    component = Component.load(made_of(tmp_path / "component", SLOPPY))
+    inputs = {"x": [1.0, 2.0, 3.0]}
+    for vector in wrong:
+        with pytest.raises(PayloadError) as caught:
+            sloppily(component, tmp_path / "out", inputs, {path: vector})
+        (error,) = caught.value.errors
+        assert error["loc"] == ["cotangent_vector", path]
+        assert f"has shape {right.shape}" in error["msg"]
+    assert sloppily(component, tmp_path / "out", inputs, {path: right}).shape == (3,)
+
+
+def test_what_a_length_of_one_costs_is_had_once(tmp_path):
+    """Inputs that differ in numbers alone have outputs of the shapes that were seen."""
+    component = Component.load(made_of(tmp_path / "component", SLOPPY))
+    for number in range(3):
+        given = {"x": [float(number)], "copies": 2}
+        sloppily(component, tmp_path / "out", given, {"y": np.ones((2, 1))})
+    assert len(component.module.applied) == 1
+    sloppily(component, tmp_path / "out", given | {"copies": 3}, {"y": np.ones((3, 1))})
+    assert len(component.module.applied) == 2
+    with pytest.raises(PayloadError, match=r"has shape \(2, 1\)"):
+        sloppily(component, tmp_path / "out", given, {"y": np.ones((1, 1))})
+
+
 # ------------------------------------------------------------------- results
 
 

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from scipy.sparse import linalg
 
 from binref_sci import BinrefArray, Tesseract, matrix, open_dataset
-from binref_sci.errors import CorruptBufferError, FormatError, PayloadError, TruncatedBufferError
+from binref_sci.client.jacobian import Jacobian
+from binref_sci.errors import (
+    CorruptBufferError,
+    FormatError,
+    InvalidReferenceError,
+    PayloadError,
+    TruncatedBufferError,
+)
 from binref_sci.matrix import Matrix
 from binref_sci.operators import MatrixOperator
 from binref_sci.storage.remote import RemotePath
@@ -208,10 +215,12 @@ def test_the_dask_form_has_singular_values(lazy):
     dtype=st.sampled_from(["float64", "float32", "complex128", "int32", "float16"]),
     compression=st.sampled_from([None, "lz4"]),
     block=st.integers(1, 400),
+    window=st.integers(1, 900),
+    mmap=st.booleans(),
     vectors=st.sampled_from([(), (1,), (3,)]),
 )
 def test_products_equal_those_in_memory(
-    tmp_path_factory, shape, data, dtype, compression, block, vectors
+    tmp_path_factory, shape, data, dtype, compression, block, window, mmap, vectors
 ):
     split = data.draw(st.integers(0, len(shape)))
     random = np.random.default_rng(7)
@@ -222,16 +231,15 @@ def test_products_equal_those_in_memory(
         array, compression=compression, output_path=tmp_path_factory.getbasetemp()
     )
     flat = array.reshape(int(np.prod(shape[:split])), int(np.prod(shape[split:])))
-    made = Matrix(stored, split)
+    made = Matrix(stored, split, mmap)
     assert made.shape == flat.shape
     right = random.normal(size=(flat.shape[1], *vectors))
     left = random.normal(size=(flat.shape[0], *vectors)) + 1j
-    old = matrix.BLOCK_BYTES
-    try:
-        matrix.BLOCK_BYTES = block
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(matrix, "BLOCK_BYTES", block)
+        patched.setattr(matrix, "MAPPED_BYTES", block)
+        patched.setattr(matrix, "WINDOW_BYTES", window)
         results = made.times(right), made.transposed_times(left), made.adjoint_times(left)
-    finally:
-        matrix.BLOCK_BYTES = old
     wanted = flat @ right, flat.T @ left, flat.conj().T @ left
     for found, expected in zip(results, wanted, strict=True):
         assert found.shape == expected.shape
@@ -245,8 +253,9 @@ def test_a_buffer_that_is_cut_short_is_told(tmp_path):
     for stored in (plain, packed):
         path = tmp_path / stored.path
         path.write_bytes(path.read_bytes()[:-100])
-        with pytest.raises(TruncatedBufferError):
-            MatrixOperator(stored, 1) @ np.ones(40)
+        for mmap in (False, True):
+            with pytest.raises(TruncatedBufferError):
+                MatrixOperator(stored, 1, mmap=mmap) @ np.ones(40)
     path.write_bytes(b"no lz4 frame" * 2000)
     with pytest.raises(CorruptBufferError):
         MatrixOperator(packed, 1) @ np.ones(40)
@@ -265,6 +274,17 @@ def test_a_matrix_in_a_store_is_read_ahead(tmp_path, monkeypatch):
         operator = MatrixOperator(there, 1)
         np.testing.assert_allclose(operator @ np.ones(600), wanted.sum(1))
         np.testing.assert_allclose(operator.rmatvec(np.ones(70)), wanted.sum(0))
+    raw = BinrefArray.from_ref(local[0].ref, RemotePath(store, "/matrices"))
+    with pytest.raises(InvalidReferenceError, match="no file of this machine"):
+        MatrixOperator(raw, 1, mmap=True) @ np.ones(600)
+
+
+def test_a_mapped_matrix_goes_through_the_client_and_pickle(tmp_path):
+    stored = BinrefArray.write(WEIGHTS, output_path=tmp_path)
+    blocks = {"u": {"x": stored}}
+    jacobian = Jacobian(blocks, folder=tmp_path, ndims={("u", "x"): (1, 1)})
+    operator = pickle.loads(pickle.dumps(jacobian.linear_operator("u", "x", mmap=True)))
+    np.testing.assert_allclose(operator @ np.arange(6.0), WEIGHTS @ np.arange(6.0))
 
 
 def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypatch):
@@ -275,6 +295,18 @@ def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypat
     (tmp_path / stored.path).write_bytes(bytes(4096))
     with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
         list(pieces)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_product_is_the_same_each_time(tmp_path, monkeypatch, mmap):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(matrix, "MAPPED_BYTES", 4096)
+    random = np.random.default_rng(1)
+    stored = BinrefArray.write(random.normal(size=(500, 300)), output_path=tmp_path)
+    left = random.normal(size=500)
+    first, *others = [Matrix(stored, 1, mmap).adjoint_times(left) for _ in range(10)]
+    for other in others:
+        np.testing.assert_array_equal(other, first)
 
 
 def test_axes_that_are_not_there_are_refused():

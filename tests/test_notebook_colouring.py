@@ -1,5 +1,6 @@
 """Values to colours: xarray's rules, codes within their bound, a table that matplotlib would draw."""
 
+import json
 import sys
 import warnings
 
@@ -305,6 +306,35 @@ def test_zero_and_below_are_bad_on_a_logarithmic_scale_and_count_for_nothing():
     assert not steady.any(), "no noise"
 
 
+@pytest.mark.parametrize("levels", [1, 2, 5, 12])
+@pytest.mark.parametrize("limits", [{}, {"vmin": 1e-2}, {"vmin": 1e-2, "vmax": 10.0}])
+def test_a_number_of_levels_on_a_logarithmic_scale_parts_it_evenly_there(levels, limits):
+    data = np.array([0.0, 1e-3, 1.0, 1e3])
+    made = colouring(data, norm="log", levels=levels, **limits)
+    low, high = limits.get("vmin", 1e-3), limits.get("vmax", 1e3)
+    if levels > 1:
+        assert (made.vmin, made.vmax) == pytest.approx((low, high))
+    codes = made.codes(np.geomspace(made.vmin, made.vmax, 600)[1:-1])
+    shares = np.unique(made.lut[codes], axis=0, return_counts=True)[1]
+    assert len(shares) == max(levels - 1, 1)
+    assert shares.min() > 0.9 * 598 / max(levels - 1, 1)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 7, [0.0], [1.0, 1.0]])
+@pytest.mark.parametrize("data", [[0.0], [-1.7e308, 1.7e308], [5e-324, 1e-323], [1e300, 1.0]])
+def test_levels_of_any_data_are_drawn_without_a_warning(levels, data):
+    made = colouring(np.array(data), levels=levels)
+    assert made.codes(np.array([*data, np.nan])).shape == (len(data) + 1,)
+    assert made.lut.shape == (256, 4)
+    assert made.ticks
+    json.dumps(made.to_json(), allow_nan=False)
+
+
+def test_symlog_between_limits_that_are_given_knows_its_linear_part_from_them():
+    made = colouring(np.zeros(4), norm="symlog", vmin=-10.0, vmax=1000.0)
+    assert made.norm.linthresh == 1.0
+
+
 def test_symlog_knows_its_linear_part_from_the_data():
     made = colouring([-1000.0, 10.0], norm="symlog")
     assert (made.vmin, made.vmax, made.norm.linthresh) == (-1000.0, 1000.0, 1.0)
@@ -384,14 +414,13 @@ def test_labels_of_the_bar_tell_apart_what_they_stand_for(vmin, width):
 
 
 def test_what_the_browser_is_told_is_json():
-    import json
-
     made = colouring([0.0, 4.0], label="temperature [K]")
     assert json.loads(json.dumps(made.to_json())) == {
         "vmin": 0.0,
         "vmax": 4.0,
         "label": "temperature [K]",
         "extend": "neither",
+        "extend_given": False,
         "ticks": [[0.0, "0"], [0.25, "1"], [0.5, "2"], [0.75, "3"], [1.0, "4"]],
         "norm": "linear",
         "rule": "sampled",

@@ -117,3 +117,21 @@ def test_scrubbing_lets_go_and_the_browser_says_so(tmp_path):
         assert player.live["attached"] is False
         assert player.index == 3
         player.close()
+
+
+def test_a_folder_that_is_deleted_is_told_once_and_may_come_back(tmp_path):
+    folder, away = tmp_path / "run", tmp_path / "away"
+    with BinrefWriter("u", dims=("time", "y", "x"), output_path=folder, total=9) as writer:
+        writer.write(np.zeros((4, 6)), time=0.0)
+        player = animate(open_dataset(folder).u, vmin=0, vmax=1)
+        until(lambda: player.live["state"] == "writing")
+        folder.rename(away)
+        until(lambda: player.live["state"] == "missing")
+        assert player.live["total"] == 9
+        assert player._live.pause > 1  # looked at now and then
+        away.rename(folder)
+        player._look()
+        assert player.live["state"] == "writing"
+        errors = [content for content, _ in player.comm.messages if content["type"] == "error"]
+        assert errors == []
+        player.close()

@@ -453,8 +453,9 @@ def test_a_frame_that_cannot_be_read_leaves_what_was_there(tmp_path, suffix):
     scene, colourings = scene_of(data, vmin=0, vmax=1)
     path = tmp_path / f"x.{suffix}"
     path.write_bytes(b"before")
-    with pytest.raises(EOFError, match="snapshot 4 ends early"):
+    with pytest.raises(EOFError, match="snapshot 4 ends early") as caught:
         save(scene, colourings, path)
+    assert caught.value.__notes__ == ["while frame 4 of 6 (step = 4) was read and drawn"]
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -628,3 +629,41 @@ def test_r65_a_frame_of_nan_is_a_frame(tmp_path, suffix):
         assert not (found[0][rect] == 255).all()
     empty, colours = scene_of(data * np.nan)
     save(empty, colours, path)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path, there):
+    target, link = tmp_path / "store" / "film.gif", tmp_path / "film.gif"
+    target.parent.mkdir()
+    if there:
+        target.write_bytes(b"before")
+    link.symlink_to(target)
+    scene, colourings = scene_of(array((2, 8, 8)))
+    assert save(scene, colourings, link) == link
+    assert link.is_symlink()
+    assert frames_of(target).shape[0] == 2
+    assert sorted(tmp_path.rglob("*.gif")) == sorted([target, link])
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max", "min", "absmax"])
+def test_a_front_is_kept_where_several_cells_make_a_pixel(tmp_path, reduce):
+    data = np.zeros((1, 64, 4096))
+    data[:, :, 1001], data[:, :, 2001] = 1.0, -2.0  # one cell wide
+    field = xr.DataArray(data, dims=("time", "y", "x"))
+    scene, colourings = scene_of(field, vmin=-2, vmax=2, aspect=4.0)
+    canvas = Canvas(scene, colourings, reduce=reduce)
+    seen = set(map(tuple, canvas_field(canvas, picture(canvas, 0))))
+    lut = opaque(colourings[0], canvas.layout)
+    front, shock = (tuple(lut[colourings[0].codes(np.array([value]))[0]]) for value in (1.0, -2.0))
+    assert (front in seen, shock in seen) == {
+        "mean": (False, False),
+        "max": (True, False),
+        "min": (False, True),
+        "absmax": (True, True),
+    }[reduce]
+    with pytest.raises(ValueError, match=r"reduce='median': use one of \('mean', "):
+        save(scene, colourings, tmp_path / "x.png", reduce="median")
+
+
+def canvas_field(canvas, pixels):
+    return pixels[canvas.layout.panels[0].slices].reshape(-1, 3)

@@ -11,7 +11,9 @@ from matplotlib import pyplot as plt
 from PIL import Image
 
 from binref_sci import BinrefWriter, open_dataset
+from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.limits import Limits, Rules
+from binref_sci.notebook.movie import save
 from binref_sci.notebook.picture import draw_frame, plot_frame, to_animation
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.still import png
@@ -215,3 +217,38 @@ def test_player_and_accessor_draw_too():
         assert film._interval == 50
     finally:
         player.close()
+
+
+BROKEN = r"$\frac{"
+
+
+@pytest.mark.parametrize("lines", [False, True], ids=["image", "line"])
+def test_a_formula_that_matplotlib_cannot_read_is_shown_as_it_is_written(tmp_path, lines):
+    data = array((3, 6, 8), long_name=f"flux {BROKEN}", units=BROKEN).fillna(0.0)
+    data = data.assign_coords(
+        x=("x", np.arange(8.0), {"long_name": BROKEN}),
+        y=("y", [f"{BROKEN} {i}" for i in range(6)]),
+        time=("time", np.arange(3.0), {"units": BROKEN}),
+        place=BROKEN,
+    )
+    data = data.rename(f"T {BROKEN}")
+    scene = Scene.of(data, hue="y" if lines else None)
+    colourings = Limits.of(scene, Rules()).colourings
+    figure = plt.figure()
+    draw_frame(scene, colourings, 1)
+    assert any(
+        BROKEN in text.get_text().replace(r"\$", "$") for text in figure.findobj(mpl.text.Text)
+    )
+    figure.savefig(io.BytesIO())
+    assert png(scene, colourings, 1)
+    save(scene, colourings, tmp_path / "a.gif")
+    film = to_animation(scene, colourings)
+    film._func(2)
+    film._draw_was_started = True  # nobody wants to see it here
+    plt.gcf().canvas.draw()
+
+
+def test_a_formula_that_it_can_read_stays_one():
+    assert drawable("speed [$m\\,s^{-1}$]") == "speed [$m\\,s^{-1}$]"
+    assert drawable("price [$]") == "price [\\$]"
+    assert drawable("a $x$ and $\\frac{") == "a \\$x\\$ and \\$\\frac{"

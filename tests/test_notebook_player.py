@@ -315,6 +315,32 @@ def test_finding_limits_does_not_load_the_trajectory(play):  # R18
     assert player.colours[0]["about"] is True
 
 
+def test_limits_that_are_given_read_the_frame_that_is_shown_and_no_other(play):
+    values = np.zeros((400, 256, 256))
+    values[100, 0, 0], values[200, 0, 0] = 9.0, -9.0  # beyond, where a sample may find it
+    backed = Backed(values)
+    lazy = xr.DataArray(
+        da.from_array(backed, chunks=(1, 256, 256), name=False), dims=("time", "y", "x")
+    )
+    player, _ = play(lazy, vmin=0, vmax=5, index=100)
+    keys = [key[0] for key in backed.keys if key[0] != slice(0, 0)]  # dask looks at the dtype
+    assert {key.start if isinstance(key, slice) else key for key in keys} == {100}
+    assert player.colours[0]["extend"] == "max"
+    assert player.colours[0]["rule"] == "given"
+    assert not player.colours[0]["extend_given"]  # the browser adds arrows as frames need them
+    assert play(lazy, vmin=0, vmax=5, extend="neither")[0].colours[0]["extend_given"]
+    before = len(backed.keys)
+    assert player._colours.settled()[0].vmax == 5.0  # of a film
+    assert len(backed.keys) > before + 5
+
+
+@pytest.mark.parametrize("name", ["vmin", "cmap", "norm"])
+def test_a_rule_for_a_variable_that_is_not_shown_is_named(play, name):
+    ds = xr.Dataset({"a": telling(), "b": telling()})
+    with pytest.raises(ValueError, match=rf"{name}= is given for \['c'\].* are \['a', 'b'\]"):
+        play(ds, **{name: {"a": None, "c": None}})
+
+
 def test_limits_are_those_of_one_frame_only_if_asked(play):
     player, _ = play(limits="frame")
     assert (player.vmin, player.vmax, player.colours[0]["rule"]) == (0.0, 507.0, "frame")
@@ -603,3 +629,70 @@ def test_the_root_knows_the_player():
     assert binref_sci.animate is animate
     assert isinstance(animate(telling()), Player)
     assert "animate" in dir(binref_sci)
+
+
+# --- one clock, a part, times ----------------------------------------------------------------
+
+
+def test_a_part_is_played_and_saved(play, tmp_path):
+    player, _ = play()
+    player.part = [3, -15]
+    assert player.part == [3, 5]
+    path = player.save(tmp_path / "part.gif", progress=False)
+    with Image.open(path) as film:
+        assert film.n_frames == 3
+    for wrong in ([3], [5, 3], [0, 99], [1, 2, 3]):
+        with pytest.raises(traitlets.TraitError, match="part: "):
+            player.part = wrong
+    player.part = []
+
+
+def test_times_are_told_once_they_are_asked_for(play):
+    dates = np.array(["2000-01-01", "2000-02-01", "2000-03-01", "2000-04-01"], "M8[D]")
+    player, comm = play(telling(4).assign_coords(time=dates))
+    pace = player.scene["pace"]
+    assert (pace["clock"], pace["unit"], pace["even"]) == ("date", "s", False)
+    assert pace["step"] == pytest.approx(91 / 3 * 86400)
+    told(player, type="times", **{"from": 2})
+    until(lambda: [content for content, _ in comm.messages if content["type"] == "times"])
+    (content, buffers) = next(one for one in comm.messages if one[0]["type"] == "times")
+    assert content["from"] == 2
+    np.testing.assert_array_equal(np.frombuffer(buffers[0]), dates[2:].astype("M8[s]").astype(int))
+
+
+def test_players_share_a_clock_by_name_or_by_one_of_them(play):
+    first, _ = play()
+    assert first.sync == ""
+    second, _ = play(sync=first)
+    assert second.sync == first.sync != ""
+    assert play(sync="mine")[0].sync == "mine"
+    with pytest.raises(TypeError, match="sync must be a Player or a name, got 3"):
+        play(sync=3)
+
+
+def test_how_cells_are_put_together_is_an_argument(play):
+    assert play(reduce="absmax")[0].reduce == "absmax"
+    with pytest.raises(traitlets.TraitError, match="reduce"):
+        play(reduce="median")
+
+
+def test_what_the_browser_reports_is_never_sent_back(play):
+    """A thread sets traits while positions come in: none of these may come back as a seek."""
+    player, comm = play(telling(500))
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            player._set(live={"state": "writing", "rate": time.monotonic()}, status={"text": "x"})
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for i in range(1, 500):
+            player.set_state({"index": i})
+    finally:
+        stop.set()
+        thread.join()
+    assert player.index == 499
+    updates = [data["state"] for data, _ in comm.sent if data.get("method") == "update"]
+    assert not [state for state in updates if "index" in state]

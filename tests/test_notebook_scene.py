@@ -8,9 +8,11 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.path import Path
 
 from binref_sci import BinrefWriter, open_dataset
 from binref_sci.notebook.axes import axis_of, edges_of
+from binref_sci.notebook.curvilinear import nearest_cells
 from binref_sci.notebook.fields import Chunked, Plain, reader_of
 from binref_sci.notebook.scene import Scene
 from tests.playing import Backed, telling
@@ -229,6 +231,60 @@ def test_curvilinear_coordinates_are_drawn_as_pcolormesh_does():
     value, text = scene.value(panel, 2, row, column)
     assert value == picture[row, column]
     assert text.startswith("lon = ")
+
+
+@given(st.integers(2, 9), st.integers(2, 9), st.floats(0, 1), st.floats(-3, 3))
+def test_each_pixel_of_a_curvilinear_picture_shows_a_cell_that_it_lies_in(m, n, bend, turn):
+    i, j = np.mgrid[:m, :n].astype(float)
+    x, y = i + bend * np.sin(j), 2 * j + bend * np.cos(1.3 * i)
+    x, y = x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn)
+    places, (x0, x1), (y0, y1) = nearest_cells(x, y)
+    size = places.shape[0]
+    cx, cy = (edges_of(edges_of(c, 0), 1) for c in (x, y))
+    outlines = [
+        Path(np.array([[c[a, b], d[a, b]] for a, b in ring(p, q)]))
+        for c, d in [(cx, cy)]
+        for p in range(m)
+        for q in range(n)
+    ]
+    slack = 2e-3 * max(x1 - x0, y1 - y0) / size
+    for row, column in np.random.default_rng(0).integers(0, size, (40, 2)):
+        point = x0 + (column + 0.5) * (x1 - x0) / size, y1 - (row + 0.5) * (y1 - y0) / size
+        place = places[row, column]
+        if place >= 0:
+            assert any(outlines[place].contains_point(point, radius=r) for r in (slack, -slack))
+        else:
+            near = [
+                outlines[k].contains_point(point, radius=r)
+                for k in range(m * n)
+                for r in (slack, -slack)
+            ]
+            inside = [near[2 * k] and near[2 * k + 1] for k in range(m * n)]
+            assert not any(inside)
+
+
+def ring(p, q):
+    return [(p, q), (p, q + 1), (p + 1, q + 1), (p + 1, q), (p, q)]
+
+
+def test_longitudes_go_on_where_they_begin_anew():
+    lon, lat = np.meshgrid(np.linspace(0, 355, 72), np.linspace(-60, 60, 24))
+    lon = (lon + 20 * np.sin(np.radians(lat))) % 360
+    field = xr.DataArray(
+        np.zeros((2, 24, 72)),
+        {"lon": (("y", "x"), lon, {"units": "degrees_east"}), "lat": (("y", "x"), lat)},
+        ("time", "y", "x"),
+    )
+    scene = Scene.of(field, x="lon", y="lat")
+    (panel,) = scene.panels
+    assert 360 < panel.x.hi - panel.x.lo < 410
+    assert np.isfinite(scene.field(panel, 0)).mean() > 0.85
+
+
+def test_coordinates_without_any_order_end_too():
+    chance = np.random.default_rng(0)
+    places, _, _ = nearest_cells(chance.random((90, 90)), chance.random((90, 90)))
+    assert places.shape == (512, 512)
 
 
 def test_curvilinear_coordinates_need_each_other():

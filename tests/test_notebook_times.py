@@ -118,3 +118,30 @@ def test_neighbours_are_told_apart_and_texts_have_one_width(values):
     for one, other, step in zip(texts, texts[1:], steps, strict=False):
         if step > 1e-12 * np.abs(values).max():
             assert one != other
+
+
+def test_what_times_count_in_is_known_and_common():
+    def clock(values, units=""):
+        time = xr.DataArray(values, dims="time", name="time", attrs={"units": units})
+        return Times("time", len(values), time)
+
+    hours, seconds = clock([0.0, 1.0, 2.0], "hours").clock, clock([0, 3600, 7200], "s").clock
+    assert hours[0] == seconds[0] == "s"
+    np.testing.assert_array_equal(hours[1], seconds[1])
+    assert clock([1.0, 2.0], "K").clock[0] == "K"
+    what, epoch = clock(np.array(["1970-01-02", "1970-01-03"], "M8[ns]")).clock
+    assert (what, epoch.tolist()) == ("date", [86400.0, 172800.0])
+    days = xr.date_range("2000-01-01", periods=3, calendar="noleap", use_cftime=True).values
+    what, noleap = clock(days).clock
+    assert (what, noleap.tolist()) == ("date, noleap", [0.0, 86400.0, 172800.0])
+    for none in ([0.0, np.nan], [0.0, 2.0, 1.0], ["a", "b"], [1.0]):
+        assert clock(none).clock is None
+    assert Times("time", 3).clock is None
+    assert clock([0.0, 1.0, 2.0], "min").pace_of(range(3)) == {
+        "clock": "s",
+        "unit": "s",
+        "step": 60.0,
+        "even": True,
+    }
+    assert not clock([0.0, 1.0, 10.0], "s").pace_of([0, 1, 2])["even"]
+    assert clock([0.0, 1.0, 10.0], "s").pace_of([0, 2])["step"] == 10.0

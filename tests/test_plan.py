@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from binref_sci import plan
 from binref_sci.errors import BufferNotFoundError, CorruptBufferError, TruncatedBufferError
 from binref_sci.plan import Segment, Stored
 from tests.kit import bytes_read, open_descriptors
@@ -114,8 +113,13 @@ def test_any_key_reads_what_numpy_selects_however_snapshots_lie(data):
     layout = data.draw(st.sampled_from(LAYOUTS))
     key = data.draw(keys(shape))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "MERGE_GAP", data.draw(st.sampled_from([0, 8, 64, 2**14])))
-        patch.setattr(plan, "MERGE_LIMIT", data.draw(st.sampled_from([1, 64, 2**26])))
+        gap = data.draw(st.sampled_from([0, 8, 64, 2**14]))
+        patch.setattr("binref_sci.plan.boxes.MERGE_GAP", gap)
+        patch.setattr("binref_sci.plan.stored.MERGE_GAP", gap)
+        limit = data.draw(st.sampled_from([1, 64, 2**26]))
+        patch.setattr("binref_sci.plan.boxes.MERGE_LIMIT", limit)
+        patch.setattr("binref_sci.ranges.WIDE", data.draw(st.sampled_from([1, 2**25])))
+        patch.setattr("binref_sci.ranges.PIECE", data.draw(st.sampled_from([1, 7, 64])))
         stored = laid_out(Path(folder), array, cuts, layout)
         assert_reads_like(outcome(lambda: stored.read(key)), outcome(lambda: array[key]))
         np.testing.assert_array_equal(stored.load(), array)

@@ -1,6 +1,8 @@
 """Many byte ranges of one buffer: warm, cold and on threads, and what is kept of lz4 frames."""
 
+import os
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,29 @@ def test_ranges_are_read_the_same_from_memory_and_from_disk(
     assert open_descriptors() == before
     if warm in ("none", "some"):
         assert waited == (count >= ranges.MANY)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_what_is_large_is_copied_by_several_threads(tmp_path, content, monkeypatch, count):
+    monkeypatch.setattr(ranges, "WIDE", 1000)
+    monkeypatch.setattr(ranges, "PIECE", 300)
+    monkeypatch.setattr(ranges, "COPIERS", 3)
+    names = set()
+
+    def seen(fd, targets, offset):
+        names.add(threading.current_thread().name)
+        return preadv(fd, targets, offset)
+
+    preadv = os.preadv
+    monkeypatch.setattr(ranges.os, "preadv", seen)
+    offsets = np.arange(count)[::-1] * 10_000 + 77
+    found, _ = read(tmp_path, offsets, 8001)
+    assert len(names) == 3
+    np.testing.assert_array_equal(found, content[offsets[:, None] + np.arange(8001)])
+    with pytest.raises(TruncatedBufferError):
+        read(tmp_path, [95_000], 8001)
+    stored = Stored(str(tmp_path), (Segment("a.bin", 0, 2, 50_000),), (50_000,), content.dtype)
+    np.testing.assert_array_equal(stored.read((1, slice(None))), content[50_000:])
 
 
 def test_a_file_that_ends_first_is_an_error_in_every_thread(tmp_path, content, monkeypatch):

@@ -228,6 +228,13 @@ def test_an_unknown_path_is_404_and_says_what_there_is(mix):
     assert "/apply" in strictly(response.content)["detail"]
 
 
+@pytest.mark.parametrize("path", ["/health", "/docs", "/openapi.json"])
+def test_the_headers_alone_may_be_asked_for(mix, path):
+    whole, head = mix.http.get(path), mix.http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
 def test_a_wrong_method_is_405(mix):
     response = mix.http.get("/apply")
     assert response.status_code == 405

@@ -318,3 +318,18 @@ def test_reading_from_many_threads_leaves_no_descriptor(trajectory):
 def test_a_list_is_no_trajectory_and_the_error_names_what_makes_one():
     with pytest.raises(TypeError, match="from_refs"):
         Trajectory([1, 2])
+
+
+def test_lists_are_compared_as_arrays_are(trajectory):
+    values = np.asarray(trajectory)
+    assert (trajectory[-1] == values[-1].tolist()).all()
+    assert (trajectory == values.tolist()).all()
+    assert (values == trajectory).all()
+    assert (trajectory == values).all()
+    assert (trajectory[0] == values[0]).all()
+    assert not (trajectory[0] == (values[0] + 1).tolist()).any()
+    for other in ([], [1], [[1], [2, 3]], None, "text", 3):
+        assert not trajectory[0] == other  # noqa: SIM201
+        assert not trajectory == other  # noqa: SIM201
+    assert trajectory == trajectory
+    assert len({trajectory, trajectory}) == 1

@@ -4,12 +4,14 @@ import functools
 import json
 import pickle
 import shutil
+import subprocess
 import textwrap
 import threading
 import time
 import warnings
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import dask
 import fsspec
@@ -21,6 +23,7 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from typer.testing import CliRunner
@@ -36,10 +39,12 @@ from binref_sci.errors import (
     FormatError,
     InvalidReferenceError,
     RunEndedError,
+    StoreError,
     TruncatedBufferError,
 )
 from binref_sci.storage import fetching
 from tests.kit import run
+from tests.serving import COMMAND
 
 FIELD = np.random.default_rng(7).random((40, 32, 24))
 
@@ -409,8 +414,12 @@ def test_what_cannot_be_says_so(tmp_path):
         open_dataset("nope://x")
     with pytest.raises(BufferNotFoundError, match="the path is empty"):
         open_dataset("")
-    with pytest.raises(FormatError, match=r"write to a local folder.*upload"):
+    with pytest.raises(FormatError, match=r"name a local folder.*upload"):
         brs.to_binref(xr.Dataset({"u": ("x", [1.0])}), "memory://said2")
+    with pytest.raises(TypeError, match="storage_options must be a dict"):
+        open_dataset("memory://said", storage_options="anon")
+    with pytest.raises(BufferNotFoundError, match="a URL is given as text"):
+        open_dataset(Path("memory://said"))
     fs.pipe("/foreign/a.txt", b"hello")
     with pytest.raises(FormatError, match="no run directory"):
         open_dataset("memory://foreign")
@@ -418,6 +427,100 @@ def test_what_cannot_be_says_so(tmp_path):
         open_dataset("memory://foreign/a.txt")
     for name in ("/said", "/foreign"):
         fs.rm(name, recursive=True)
+
+
+class Gate:
+    """Lets nobody in whose address does not end with the word."""
+
+    def __init__(self, app, word):
+        self.app, self.word = app, word
+
+    async def __call__(self, scope, receive, send):
+        if scope["query_string"].decode() != self.word:
+            await PlainTextResponse("no", status_code=403)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def test_a_token_in_a_web_address_goes_with_all_files_of_its_folder(tmp_path):
+    write(tmp_path)
+    (journal,) = tmp_path.glob("*.jsonl")
+    gate = Gate(Starlette(routes=[Mount("/", StaticFiles(directory=tmp_path))]), "token=abc")
+    with web(gate) as url:
+        ds = open_dataset(f"{url}/{journal.name}?token=abc", chunks=None)
+        np.testing.assert_array_equal(ds.heat[3:9, :, 4], FIELD[3:9, :, 4])
+        gate.word = "token=new"
+        with pytest.raises(StoreError, match=r"the store failed: ClientResponseError: 403"):
+            ds.heat[0].load()
+        with pytest.raises(StoreError, match="403"):
+            open_dataset(f"{url}/{journal.name}?token=abc")
+
+
+def test_a_web_server_that_forbids_what_it_does_not_have_is_enough(tmp_path):
+    write(tmp_path)
+    (journal,) = tmp_path.glob("*.jsonl")
+    files = StaticFiles(directory=tmp_path)
+
+    async def stores(scope, receive, send):  # like buckets that may be read but not listed
+        if (tmp_path / scope["path"].strip("/")).is_file():
+            await files(scope, receive, send)
+        else:
+            await PlainTextResponse("no", status_code=403)(scope, receive, send)
+
+    with web(stores) as url:
+        ds = open_dataset(f"{url}/{journal.name}", chunks=None)
+        np.testing.assert_array_equal(ds.heat[3], FIELD[3])
+        with pytest.raises(StoreError, match="403"):
+            open_dataset(url)
+
+
+NOWHERE = {"endpoint_url": "http://127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "said"),
+    [
+        ("http://127.0.0.1:1/run", None, "ClientConnectorError"),
+        (
+            "s3://bucket/run",
+            {
+                "key": "a",
+                "secret": "b",
+                "client_kwargs": NOWHERE,
+                "config_kwargs": {"retries": {"max_attempts": 0}},
+            },
+            "EndpointConnectionError",
+        ),
+        ("s3://bucket/run", {"client_kwargs": NOWHERE}, "NoCredentialsError"),
+        ("s3://bucket/run", {"secrte": "b"}, "secrte"),
+    ],
+)
+def test_a_store_that_refuses_or_cannot_be_reached_is_told_from_a_missing_run(
+    url, options, said, monkeypatch
+):
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(StoreError, match=said):
+        open_dataset(url, storage_options=options)
+    with pytest.raises(StoreError, match=said):
+        xr.open_dataset(url, engine="binref", storage_options=options)
+    asked = ["show", url, "--storage-options", json.dumps(options or {})]
+    done = subprocess.run([*COMMAND, *asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_first_part_of_a_chain_may_be_missing_or_broken(tmp_path):
+    write(tmp_path / "run")
+    packed = shutil.make_archive(str(tmp_path / "run"), "zip", tmp_path / "run")
+    np.testing.assert_array_equal(open_dataset(f"zip://::file://{packed}").heat, FIELD)
+    with pytest.raises(BufferNotFoundError, match=r"none\.zip"):
+        open_dataset(f"zip://::file://{tmp_path}/none.zip")
+    (tmp_path / "bad.zip").write_text("no archive")
+    with pytest.raises(StoreError, match="BadZipFile"):
+        open_dataset(f"zip://::file://{tmp_path}/bad.zip")
+    (tmp_path / "a::b").symlink_to("run")
+    np.testing.assert_array_equal(open_dataset(tmp_path / "a::b").heat, FIELD)
 
 
 def test_restarted_runs_at_urls_are_one_trajectory(place, tmp_path):

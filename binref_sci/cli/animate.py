@@ -66,6 +66,13 @@ def animate_command(
     limits: Annotated[
         str, typer.Option(help="sampled: limits from a few frames; full: from all.")
     ] = "sampled",
+    reduce: Annotated[
+        str,
+        typer.Option(
+            help="What stands for several cells in one pixel: mean, max, min or absmax (the value "
+            "farthest from zero)."
+        ),
+    ] = "mean",
     size: Annotated[
         str | None, typer.Option(metavar="WxH", help="Width and height in pixels.")
     ] = None,
@@ -99,12 +106,16 @@ def animate_command(
             size=wanted,
             dpi=dpi,
             quality=quality,
+            reduce=reduce,
         )
     except (ValueError, TypeError, IndexError, KeyError) as error:
         if isinstance(error, FormatError):
             raise
         # Of what was asked for: the caller's mistake, in the words of the part that found it.
-        raise FormatError(str(error.args[0] if error.args else error)) from error
+        raised = FormatError(str(error.args[0] if error.args else error))
+        for note in getattr(error, "__notes__", ()):
+            raised.add_note(note)
+        raise raised from error
     typer.echo(output)
 
 

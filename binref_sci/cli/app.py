@@ -4,7 +4,7 @@ A command is a module with a function ``register(app)``; a new one is added to
 `_COMMANDS`. It is imported when it is asked for: a server is not to carry what one that
 draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the errors of
 `binref_sci.errors`; here they become exit codes: 1 where the component or the system failed,
-2 where the caller was mistaken, 130 on Ctrl-C.
+2 where the caller was mistaken, 130 on Ctrl-C, 143 on SIGTERM where it is waited for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,20 @@ import typer
 from typer.core import TyperGroup
 
 from binref_sci.cli import terminal
-from binref_sci.errors import BinrefError, ComponentError, ContainerError, EngineError
+from binref_sci.cli.exits import (
+    EXIT_CALLER,
+    EXIT_COMPONENT,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+)
+from binref_sci.errors import (
+    BinrefError,
+    ComponentError,
+    ContainerError,
+    EngineError,
+    StoreError,
+    Terminated,
+)
 
 _COMMANDS = (
     "run",
@@ -35,10 +48,6 @@ _COMMANDS = (
     "ps",
     "stop",
 )
-
-EXIT_COMPONENT = 1
-EXIT_CALLER = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class _Commands(TyperGroup):
@@ -109,18 +118,26 @@ def main() -> None:
     """
     try:
         app(prog_name="binref-sci")
+    except Terminated:
+        terminal.complain("terminated")
+        sys.exit(EXIT_TERMINATED)
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except (ComponentError, ContainerError, EngineError) as error:
-        terminal.complain(str(error))
+    except (ComponentError, ContainerError, EngineError, StoreError) as error:
+        terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)
     except BinrefError as error:
-        terminal.complain(str(error))
+        terminal.complain(_said(error))
         sys.exit(EXIT_CALLER)
     except BrokenPipeError:
         # The reader of our output has left (`| head`): nothing to say, nobody to say it to.
         sys.exit(EXIT_COMPONENT)
     except OSError as error:  # a full disk, a folder that may not be written
-        terminal.complain(str(error))
+        terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, with what has been noted on it: which frame it is about."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])

@@ -14,14 +14,27 @@ from typing import Annotated, Any
 import typer
 
 from binref_sci.cli import terminal
+from binref_sci.cli.exits import (
+    EXIT_CALLER,
+    EXIT_COMPONENT,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+)
 from binref_sci.containers.container import Container
 from binref_sci.containers.engine import Engine, find_engine
 from binref_sci.containers.layout import INPUT_PATH, OUTPUT_PATH, READY
 from binref_sci.containers.listing import schema, stop
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import Served
-from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
-from binref_sci.journal import RESULTS_FILE
+from binref_sci.errors import (
+    ContainerError,
+    EngineError,
+    ImageNotFoundError,
+    PayloadError,
+    Terminated,
+)
+from binref_sci.naming import RESULTS_FILE
+from binref_sci.storage import local_folder
 
 PREFIX = "image:"
 _PANEL = "For an image"
@@ -172,6 +185,17 @@ def image_of(component: str) -> str | None:
     return None if Path(component).exists() else component
 
 
+def absolute(path: Path | None) -> Path | None:
+    """Return a folder as a container has to be told it.
+
+    Raises
+    ------
+    FormatError
+        If it is a URL.
+    """
+    return None if path is None else Path(local_folder(path))
+
+
 def found(box: Box, image: str, component: str) -> tuple[Engine, dict[str, Any]]:
     """Return the engine and the OpenAPI document of an image.
 
@@ -227,7 +251,7 @@ def run_image(
         if output_path is not None:
             typer.echo(output_path / RESULTS_FILE)
         return
-    if code in (1, 2, 130):
+    if code in (EXIT_COMPONENT, EXIT_CALLER, EXIT_INTERRUPTED):
         raise typer.Exit(code)  # it has said why
     killed = "; killed, perhaps for its memory" if code == 137 else ""
     raise ContainerError(f"the container of {image!r} ended with exit code {code}{killed}")
@@ -240,9 +264,9 @@ def serve_image(
     with _until_terminated():
         served = Served(engine, image, options, arguments=[*inside, "--grace", str(grace)])
         container = served.container
+        position, code = 0, None
         try:
             typer.echo(f"{READY}{image} on {served.url} ({container.name})", err=True)
-            position, code = 0, None
             while code is None:
                 code = container.wait(0.1)
                 position = _relay(container, position)
@@ -251,10 +275,14 @@ def serve_image(
                 stop(engine, container.name, grace + 1)
             except EngineError as error:
                 terminal.complain(str(error))
-            raise
+            container.stop()
+            code = container.wait()
+            _relay(container, position)
+            if code not in (0, EXIT_TERMINATED):
+                raise
         finally:
             container.stop()
-        if code not in (0, 143):
+        if code not in (0, EXIT_TERMINATED):
             raise ContainerError(f"the container of {image!r} ended with exit code {code}")
 
 
@@ -269,10 +297,10 @@ def _relay(container: Container, position: int) -> int:
 
 @contextmanager
 def _until_terminated() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C: the container is to end in good order."""
+    """Take SIGTERM much as Ctrl-C: the container is to end in good order."""
 
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise Terminated
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

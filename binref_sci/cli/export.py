@@ -17,11 +17,12 @@ def register(app: typer.Typer) -> None:
 
 
 def export_command(
-    directory: Annotated[
-        str,
+    directories: Annotated[
+        list[str],
         typer.Argument(
-            metavar="DIR",
-            help="Run directory, output path (its newest run), results.json or journal; or its URL.",
+            metavar="DIR...",
+            help="Run directory, output path (its newest run), results.json or journal; or its URL. "
+            "Several are one simulation that was restarted, in order.",
         ),
     ],
     output: Annotated[
@@ -46,7 +47,7 @@ def export_command(
 ) -> None:
     """Export what a run has written."""
     export(
-        directory,
+        directories if len(directories) > 1 else directories[0],
         output,
         overwrite=overwrite,
         prefix=prefix,

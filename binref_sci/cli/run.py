@@ -17,7 +17,7 @@ from binref_sci.cli import boxed, terminal
 from binref_sci.cli.boxed import Box
 from binref_sci.cli.describe import describe
 from binref_sci.errors import ComponentError, FormatError, PayloadError
-from binref_sci.journal import RESULTS_FILE
+from binref_sci.naming import RESULTS_FILE
 from binref_sci.runtime import endpoint as endpoints
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
@@ -114,7 +114,9 @@ def run_command(
             image,
             endpoint,
             read_payload(payload),
-            box.options(output_path=_absolute(output_path), input_path=_absolute(input_path)),
+            box.options(
+                output_path=boxed.absolute(output_path), input_path=boxed.absolute(input_path)
+            ),
             output_format=output_format,
             compression=compression,
             output_path=output_path,
@@ -172,10 +174,6 @@ def _complete(
             "name a folder for them with --output-path"
         )
     return endpoint, payload
-
-
-def _absolute(path: Path | None) -> Path | None:
-    return None if path is None else path.absolute()
 
 
 @contextmanager

@@ -94,8 +94,8 @@ def serve_command(
             found,
             image,
             box.options(
-                output_path=None if output_path is None else output_path.absolute(),
-                input_path=None if input_path is None else input_path.absolute(),
+                output_path=boxed.absolute(output_path),
+                input_path=boxed.absolute(input_path),
                 port=port or None,
                 host=host,
             ),
@@ -111,7 +111,7 @@ def serve_command(
     options = Options(
         host=host,
         port=port,
-        output_path=output_path,
+        output_path=boxed.absolute(output_path),
         input_path=input_path,
         output_format=output_format,
         compression=None if compression == "none" else compression,

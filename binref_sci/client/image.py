@@ -15,7 +15,7 @@ from binref_sci.containers.engine import find_engine
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import START_SECONDS, Served
 from binref_sci.errors import ContainerError, RemoteConnectionError
-from binref_sci.runtime.run import PREFIX
+from binref_sci.naming import PREFIX
 
 _ENDING_SECONDS = 2.0  # from a broken connection to the end of a container that has died
 
@@ -133,7 +133,10 @@ class Image:
         remote, served, scratch = self._running(), self._served, self._scratch
         owner = None
         if scratch is not None:
-            run_id = run_id or uuid.uuid4().hex
+            if run_id is None:
+                run_id = uuid.uuid4().hex
+            else:
+                scratch.settle()  # an older run of this id is not to take the new one along
             owner = scratch.part(f"{PREFIX}{run_id}")
         try:
             reply = remote.call(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
+
+_dividing = threading.Lock()
 
 
 class Scratch:
@@ -19,23 +23,41 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._hold(Path(tempfile.mkdtemp(prefix="binref-sci-")), None)
-
-    def _hold(self, path: Path, whole: Scratch | None) -> None:
-        self.path = path
-        self._whole = whole
+        self.path = Path(tempfile.mkdtemp(prefix="binref-sci-"))
+        self._whole: Scratch | None = None
+        self._parts: _Parts | None = None
         self._after: list[Callable[[], object]] = []
-        self._remover = weakref.finalize(self, _remove, os.fspath(path), os.getpid(), self._after)
+        self._remover: weakref.finalize[..., Any] = weakref.finalize(
+            self, _remove, os.fspath(self.path), os.getpid(), self._after
+        )
 
     def remove(self) -> None:
         """Remove the folder now."""
         self._remover()
 
     def part(self, name: str) -> Scratch:
-        """Return a folder in it that may go before, and keeps the whole."""
+        """Return a folder in it that may go before, and keeps the whole.
+
+        It goes a moment after the last reference to it: nobody waits for the disk.
+        """
+        with _dividing:
+            if self._parts is None:
+                self._parts = _Parts()
+                self.then(self._parts.end)
         made = object.__new__(Scratch)
-        made._hold(self.path / name, self)
+        made.path = self.path / name
+        made._whole = self
+        made._parts = None
+        made._after = []
+        made._remover = weakref.finalize(
+            made, _remove_later, os.fspath(made.path), os.getpid(), self._parts
+        )
         return made
+
+    def settle(self) -> None:
+        """Wait for the parts that nobody refers to any more to be gone."""
+        if self._parts is not None:
+            self._parts.settle()
 
     def then(self, call: Callable[[], object]) -> None:
         """Have something done when the folder has been removed."""
@@ -51,8 +73,43 @@ class Scratch:
         return _not_ours, ()
 
 
+class _Parts:
+    """A thread that removes folders, until the whole has gone."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        # Its put may be called by a finalizer, in the middle of anything.
+        self._queue: SimpleQueue[str | threading.Event | None] = SimpleQueue()
+        threading.Thread(target=_remove_parts, args=(self._queue,), daemon=True).start()
+
+    def remove(self, path: str) -> None:
+        self._queue.put(path)
+
+    def settle(self) -> None:
+        if os.getpid() == self._owner:  # a forked child has no such thread
+            done = threading.Event()
+            self._queue.put(done)
+            done.wait()
+
+    def end(self) -> None:
+        self._queue.put(None)
+
+
+def _remove_parts(queue: SimpleQueue[str | threading.Event | None]) -> None:
+    while (what := queue.get()) is not None:
+        if isinstance(what, str):
+            shutil.rmtree(what, ignore_errors=True)
+        else:
+            what.set()
+
+
 def _not_ours() -> None:
     """Stand for the owner in another process."""
+
+
+def _remove_later(path: str, process: int, parts: _Parts) -> None:
+    if os.getpid() == process:
+        parts.remove(path)
 
 
 def _remove(path: str, process: int, after: list[Callable[[], object]]) -> None:

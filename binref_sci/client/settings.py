@@ -8,6 +8,7 @@ from pathlib import Path
 
 from binref_sci.errors import FormatError
 from binref_sci.runtime.encoder import checked_format
+from binref_sci.storage import local_folder
 
 
 @dataclass(frozen=True)
@@ -65,5 +66,11 @@ class Settings:
 
 
 def absolute(path: str | os.PathLike[str] | None) -> Path | None:
-    """Return a folder so that a later change of directory does not move it."""
-    return None if path is None else Path(path).expanduser().absolute()
+    """Return a folder so that a later change of directory does not move it.
+
+    Raises
+    ------
+    FormatError
+        If it is empty, or a URL.
+    """
+    return None if path is None else Path(local_folder(path))

@@ -22,8 +22,8 @@ from binref_sci.client.settings import Settings, absolute
 from binref_sci.containers.options import Options, Volumes
 from binref_sci.containers.serving import START_SECONDS
 from binref_sci.errors import FormatError, PayloadError, RemoteError
+from binref_sci.naming import checked_run_id
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
-from binref_sci.runtime.run import checked_run_id
 
 
 class Door(Protocol):

@@ -28,14 +28,13 @@ from binref_sci.engine.source import (
 from binref_sci.errors import BinrefError, FormatError, JournalError, TruncatedBufferError
 from binref_sci.journal import (
     RECORD_BYTES,
-    RESULTS_FILE,
-    RUN_FILE,
     SUFFIX,
     Journal,
     locked,
     read_journal,
     read_records,
 )
+from binref_sci.naming import RESULTS_FILE, RUN_FILE
 from binref_sci.plan import Segment
 from binref_sci.storage import Root, place_of, root_of, size_of, truncated
 from binref_sci.trajectory import Trajectory

@@ -13,13 +13,21 @@ import xarray as xr
 
 from binref_sci.dtypes import checked_dtype
 from binref_sci.engine.text import text_kind, to_codes
-from binref_sci.errors import BinrefError, UnsupportedDTypeError, WriterError
+from binref_sci.errors import (
+    BinrefError,
+    UnknownVariableError,
+    UnsupportedDTypeError,
+    WriterError,
+)
 from binref_sci.journal import Form
 from binref_sci.labels import attrs_to_json
 from binref_sci.reference import checked_compression
 
 DATA_NAME: Final = "__xarray_dataarray_variable__"
 """What xarray calls a DataArray without a name when it is saved."""
+
+NO_NAME: Final = "__values__"
+"""What xarray calls a variable whose name is None when it is saved."""
 
 _CF: Final = frozenset(
     [
@@ -32,8 +40,7 @@ _CF: Final = frozenset(
         "calendar",
         "_Unsigned",
         "coordinates",
-        "grid_mapping",
-        "bounds",
+        *xr.conventions.CF_RELATED_DATA,
     ]
 )
 _UNIT_KEYS: Final = ("units", "calendar", "dtype")
@@ -80,7 +87,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A Dataset, ready to be stored."""
+    """A Dataset, ready to be stored.
+
+    Parameters
+    ----------
+    parts
+        Its variables.
+    attrs
+        Those of CF included.
+    coords
+        Coordinates whose names CF's attribute cannot hold: those with a space.
+    """
 
     parts: dict[str, Part]
     attrs: dict[str, Any]
@@ -96,9 +113,9 @@ def datasets_of(obj: Any) -> dict[str, xr.Dataset]:
         If it is none of the kinds that can be saved.
     """
     if isinstance(obj, xr.DataTree):
-        return {node.path: node.to_dataset(inherit=False) for node in obj.subtree}
+        return {node.path: _named_all(node.to_dataset(inherit=False)) for node in obj.subtree}
     if isinstance(obj, xr.Dataset):
-        return {"/": obj}
+        return {"/": _named_all(obj)}
     if isinstance(obj, da.Array | np.ndarray):
         obj = xr.DataArray(obj, name="data")
     if isinstance(obj, xr.DataArray):
@@ -143,13 +160,18 @@ def encode(
     given = dict(encoding or {})
     unknown = set(given) - set(ds.variables)
     if unknown:
-        raise ValueError(
+        raise UnknownVariableError(
             f"encoding names {sorted(map(str, unknown))}, but there are no such variables"
         )
     prepared = ds.copy(deep=False)
     codecs: dict[str, str | None] = {}
     for name in prepared.variables:
         variable = prepared.variables[name]
+        if not isinstance(variable.dtype, np.dtype):
+            raise UnsupportedDTypeError(
+                f"variable {name!r} has the dtype {variable.dtype} of pandas, which cannot be "
+                "stored; convert it with .astype(), to text or numbers"
+            )
         if variable.dtype.kind == "T":  # NumPy's StringDType, which xarray cannot encode
             prepared[name] = variable.astype(object)
             variable = prepared.variables[name]
@@ -161,7 +183,8 @@ def encode(
         if text_kind(variable) is not None:
             settings.pop("dtype", None)  # xarray would cut text to the width it once had
         variable.encoding = settings
-    variables, attrs = xr.conventions.encode_dataset_coordinates(_without_spaces(prepared))
+    spaced = _spaced(prepared)
+    variables, attrs = xr.conventions.encode_dataset_coordinates(prepared.reset_coords(spaced))
     variables, attrs = xr.conventions.cf_encoder(variables, attrs)
     attrs_to_json(attrs)  # refused now, not when everything has been written
     parts = {}
@@ -171,7 +194,7 @@ def encode(
             parts[str(name)] = _part(str(name), variable, codecs[str(name)], width)
         except UnsupportedDTypeError as error:
             raise type(error)(_named(str(name), error)) from error
-    return Encoded(parts, dict(attrs), tuple(sorted(map(str, ds.coords))))
+    return Encoded(parts, dict(attrs), tuple(sorted(spaced)))
 
 
 def _check_cast(name: str, new: xr.Variable, old: xr.Variable) -> None:
@@ -185,10 +208,9 @@ def _check_cast(name: str, new: xr.Variable, old: xr.Variable) -> None:
             )
 
 
-def _without_spaces(ds: xr.Dataset) -> xr.Dataset:
-    """Return coordinates that CF's list of names could not hold as data; the manifest knows them."""
-    spaced = [name for name in ds.coords if " " in str(name) and name not in ds.dims]
-    return ds.reset_coords(spaced) if spaced else ds
+def _spaced(ds: xr.Dataset) -> list[str]:
+    """Return coordinates that CF's list of names cannot hold; the manifest names them."""
+    return [str(name) for name in ds.coords if " " in str(name) and name not in ds.dims]
 
 
 def _named(name: str, error: BinrefError) -> str:
@@ -196,19 +218,34 @@ def _named(name: str, error: BinrefError) -> str:
     return text if text.startswith("variable ") else f"variable {name!r}: {text}"
 
 
+def _named_all(ds: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset whose variable without a name has the one that xarray saves it under."""
+    return ds.rename({None: NO_NAME}) if None in ds.variables else ds
+
+
 def _check_names(ds: xr.Dataset) -> None:
     for name in (*ds.variables, *ds.dims):
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"a variable or dimension is called {name!r}; it is saved under a name that is a "
+                "string or None: rename it"
+            )
+        if not name:
             raise ValueError(
-                f"variables and dimensions are saved under names of text, got {name!r}; rename it"
+                f"a variable or dimension is called {name!r}; to be saved, the string must be length "
+                "1 or more: rename it"
             )
 
 
-def _settings(name: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(name: str, own: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"encoding of variable {name!r} must be castable to a dict of settings, got {given!r}"
+        )
     unknown = set(given) - _CF - {"compression"}
     if unknown:
         raise ValueError(
-            f"encoding of variable {name!r} has {sorted(unknown)}; known are "
+            f"unexpected encoding of variable {name!r}: {sorted(unknown)}; known are "
             f"{', '.join(sorted(_CF | {'compression'}))}"
         )
     # Another format's chunks or codec, in what came from its file, are no wish for ours.
@@ -224,6 +261,11 @@ def _part(name: str, variable: xr.Variable, compression: str | None, width: int 
         data = to_codes(np.asarray(variable.values), kind, name, width)
     elif not isinstance(data, da.Array):
         data = np.asarray(variable.values)
+    elif any(np.isnan(length) for length in data.shape):
+        raise WriterError(
+            f"variable {name!r} is a dask array with chunks of unknown length; call "
+            "compute_chunk_sizes() on it first"
+        )
     checked_dtype(data.dtype)
     if data.dtype.kind == "O" or isinstance(getattr(data, "_meta", data), np.ma.MaskedArray):
         raise UnsupportedDTypeError("masked arrays cannot be stored; fill them first")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import fsspec.implementations.reference as reference
+import numpy as np
 import orjson
 import xarray as xr
 from dask.callbacks import Callback
 
 from binref_sci.engine.opening import open_dataset, open_datatree
-from binref_sci.engine.prepared import prepare
-from binref_sci.engine.virtual import references
+from binref_sci.engine.prepared import prepare_any
+from binref_sci.engine.virtual import plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import hidden_beside, local_folder
 
 _NEEDS: Final = {
     ".json": (),
@@ -30,8 +31,11 @@ _NEEDS: Final = {
 """Kinds of target, by suffix, and the packages that each needs."""
 
 
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
 def export(
-    source: str | os.PathLike[str],
+    source: Source,
     target: str | os.PathLike[str],
     *,
     overwrite: bool = False,
@@ -43,7 +47,7 @@ def export(
     Parameters
     ----------
     source, storage_options
-        As for `open_dataset`.
+        As for `open_dataset`; a list is one simulation that was restarted.
     target
         Its suffix says what is made: ``.json`` and ``.parquet``, references for kerchunk,
         which copy nothing; ``.zarr``, Zarr of version 3; ``.nc``, netCDF 4.
@@ -60,7 +64,7 @@ def export(
     DatasetExistsError
         If there is something at `target`.
     """
-    place = Path(target).expanduser().absolute()
+    place = Path(local_folder(target))
     kind = place.suffix
     if kind not in _NEEDS:
         raise FormatError(
@@ -77,7 +81,7 @@ def export(
         raise DatasetExistsError(
             f"{os.fspath(place)!r} exists; overwrite it, or choose another name"
         )
-    partial = place.with_name(f".{place.stem}.{uuid.uuid4().hex}{kind}")
+    partial = hidden_beside(place, kind)
     try:
         if kind in (".json", ".parquet"):
             _write_references(
@@ -100,27 +104,32 @@ def _write_references(refs: dict[str, Any], place: Path) -> None:
         place.write_bytes(orjson.dumps(refs))
         return
     mapper = reference.LazyReferenceMapper.create(os.fspath(place))
-    for key, value in refs["refs"].items():
+    total = len(refs["refs"])
+    bar = ProgressBar("export parquet", total)
+    for number, (key, value) in enumerate(refs["refs"].items()):
         mapper[key] = value.encode() if isinstance(value, str) else value
+        bar.update(number)
     mapper.flush()
+    bar.close(total)
 
 
 def _copy(
-    source: str | os.PathLike[str],
+    source: Source,
     place: Path,
     kind: str,
     storage_options: Mapping[str, Any] | None,
 ) -> None:
-    saved = prepare(source, storage_options).saved
+    saved = prepare_any(source, storage_options).saved
     made: xr.Dataset | xr.DataTree
     if saved is not None and len(saved.groups) > 1:
+        assert isinstance(source, str | os.PathLike)  # a list is never saved
         tree = open_datatree(source, storage_options=storage_options)
         made = xr.DataTree.from_dict(
-            {node.path: _even(node.to_dataset(inherit=False)) for node in tree.subtree}
+            {node.path: _ready(node.to_dataset(inherit=False), kind) for node in tree.subtree}
         )
         nodes = [(node.path, node.to_dataset(inherit=False)) for node in made.subtree]
     else:
-        made = _even(open_dataset(source, storage_options=storage_options))
+        made = _ready(open_dataset(source, storage_options=storage_options), kind)
         nodes = [("/", made)]
     with _Shown(f"export {place.suffix.lstrip('.')}"):
         if kind == ".zarr":
@@ -137,10 +146,12 @@ def _copy(
         made.to_netcdf(place, engine="h5netcdf")
 
 
-def _even(ds: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset whose dask chunks are equal along each dimension, as Zarr needs them."""
+def _ready(ds: xr.Dataset, kind: str) -> xr.Dataset:
+    """Return a Dataset with attributes that a format has, and with equal chunks, as Zarr needs them."""
     made = ds.copy(deep=False)
+    made.attrs = _attributes(ds.attrs, kind)
     for name, one in ds.variables.items():
+        made[name].attrs = _attributes(one.attrs, kind)
         made[name].encoding = {
             key: value for key, value in one.encoding.items() if key != "preferred_chunks"
         }
@@ -149,6 +160,36 @@ def _even(ds: xr.Dataset) -> xr.Dataset:
                 {dim: max(lengths) or 1 for dim, lengths in zip(one.dims, one.chunks, strict=True)}
             )
     return made
+
+
+def _attributes(attrs: Mapping[Any, Any], kind: str) -> dict[str, Any]:
+    """Return attributes as a format has them."""
+    convert = _of_netcdf if kind == ".nc" else _of_zarr
+    return {str(name): convert(value) for name, value in attrs.items()}
+
+
+def _of_zarr(value: Any) -> Any:
+    return plain_attr(value) if _kind(value) == "c" else value
+
+
+def _of_netcdf(value: Any) -> Any:
+    """Return text, or numbers of one kind in one row; what is neither as JSON."""
+    kind = _kind(value)
+    if kind == "b":
+        return np.asarray(value, "i1")[()]
+    if kind in "iuf" and np.ndim(value) < 2:
+        return value
+    texts = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(texts, str) or (isinstance(texts, list) and set(map(type, texts)) == {str}):
+        return texts
+    return orjson.dumps(plain_attr(value)).decode()
+
+
+def _kind(value: Any) -> str:
+    try:
+        return np.asarray(value).dtype.kind
+    except ValueError:  # lists of different lengths
+        return "O"
 
 
 class _Shown(Callback):

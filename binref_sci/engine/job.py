@@ -165,7 +165,11 @@ class Job:
             )
             self.made += itertools.chain.from_iterable(names)
             target = FrameTarget(
-                os.fspath(Path(self.directory, stem)), shape, dtype, sync=self.sync
+                os.fspath(Path(self.directory, stem)),
+                shape,
+                dtype,
+                name=part.name,
+                sync=self.sync,
             )
         else:
             buffer, fd = create_buffer(self.directory)

@@ -19,8 +19,9 @@ from typing import Any, Final
 import orjson
 
 from binref_sci.errors import JournalError, WriterError
-from binref_sci.journal import RUN_FILE, take_lock
+from binref_sci.journal import take_lock
 from binref_sci.labels import attrs_from_json, attrs_to_json
+from binref_sci.naming import RUN_FILE
 from binref_sci.storage import Root, write_atomically
 
 KEY: Final = "dataset"
@@ -39,7 +40,7 @@ class Group:
     variables
         Name of each variable's journal, by variable.
     coords
-        Variables that are coordinates.
+        Coordinates that the attribute ``coordinates`` cannot name.
     """
 
     attrs: Mapping[str, Any] = field(default_factory=dict)

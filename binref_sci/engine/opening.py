@@ -10,7 +10,7 @@ import xarray as xr
 
 from binref_sci.engine.dataset import fields
 from binref_sci.engine.entrypoint import BinrefBackendEntrypoint, names_of
-from binref_sci.engine.prepared import Prepared, prepare, prepare_joined
+from binref_sci.engine.prepared import Prepared, prepare, prepare_any
 from binref_sci.engine.results import Leaf
 
 
@@ -89,9 +89,7 @@ def open_dataset(
     array([1., 1., 1., 1.])
     >>> folder.cleanup()
     """
-    many = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    look: Any = prepare_joined if many else prepare
-    return opened(look(source, storage_options), chunks, mmap=mmap, **kwargs)
+    return opened(prepare_any(source, storage_options), chunks, mmap=mmap, **kwargs)
 
 
 def dataset_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from dask.base import tokenize
 
 from binref_sci.engine.assembly import Axes, assembled
 from binref_sci.engine.dataset import variables
+from binref_sci.engine.encoding import NO_NAME
 from binref_sci.engine.joining import joined
 from binref_sci.engine.journals import RunState
 from binref_sci.engine.manifest import Manifest, manifest_of
@@ -61,8 +62,8 @@ class Prepared(os.PathLike[str]):
     asked: Any = None
     saved: Manifest | None = None
     is_remote: bool = False
-    in_memory: dict[str, xr.Variable] = field(default_factory=dict, init=False)
-    preferred: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    in_memory: dict[Hashable, xr.Variable] = field(default_factory=dict, init=False)
+    preferred: dict[Hashable, dict[str, Any]] = field(default_factory=dict, init=False)
 
     def __fspath__(self) -> str:
         return self.path
@@ -143,8 +144,13 @@ class Prepared(os.PathLike[str]):
         assert self.saved is not None  # the caller looked
         at, group = saved_group(self.saved, path, self.path)
         made = [one for one in self.made if one.group == _parts_of(at)]
-        found = {one.name: to_variable(one, mmap=mmap) for one in made if one.name not in drop}
-        return self._of(found, set(group.coords), group.attrs, drop, decoders)
+        found: dict[Hashable, xr.Variable] = {
+            None if one.name == NO_NAME else one.name: to_variable(one, mmap=mmap)
+            for one in made
+            if one.name not in drop
+        }
+        coordinates = set(group.coords) if decoders["decode_coords"] else set()
+        return self._of(found, coordinates, group.attrs, drop, decoders)
 
     def _decoded(
         self,
@@ -163,7 +169,7 @@ class Prepared(os.PathLike[str]):
 
     def _of(
         self,
-        found: dict[str, xr.Variable],
+        found: Mapping[Any, xr.Variable],
         coordinates: set[str],
         attrs: Mapping[str, Any],
         drop: frozenset[str],
@@ -176,20 +182,20 @@ class Prepared(os.PathLike[str]):
                 one.encoding["preferred_chunks"] = _not_asked(preferred, self.asked)
         eager = {name for name, one in found.items() if one._in_memory}
         decoded, attributes, named = xr.conventions.decode_cf_variables(
-            found, dict(attrs), drop_variables=drop, **decoders
+            dict(found), dict(attrs), drop_variables=drop, **decoders
         )
-        coordinates = {
+        within = {
             name
             for name, one in decoded.items()
             if name in coordinates or name in named or one.dims == (name,)
         }
         ds = xr.Dataset(
-            {name: one for name, one in decoded.items() if name not in coordinates},
-            coords=xr.Coordinates({n: decoded[n] for n in decoded if n in coordinates}, indexes={}),
+            {name: one for name, one in decoded.items() if name not in within},
+            coords=xr.Coordinates({n: decoded[n] for n in decoded if n in within}, indexes={}),
             attrs={**self.about, **attributes},
         )
         self.in_memory = {
-            str(name): one.copy(deep=False) for name, one in ds.variables.items() if name in eager
+            name: one.copy(deep=False) for name, one in ds.variables.items() if name in eager
         }
         ds.encoding = {"source": self.path}
         if self.state is not None:
@@ -255,6 +261,22 @@ def prepare_joined(
     last = runs[-1]
     made = joined([(run.path, run.made) for run in runs])
     return Prepared(last.path, made, last.attrs, last.about, last.state, is_remote=last.is_remote)
+
+
+def prepare_any(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    storage_options: Mapping[str, Any] | None = None,
+) -> Prepared:
+    """Look at a path or URL, or at the runs of one simulation that a list of them names.
+
+    Raises
+    ------
+    BufferNotFoundError, FormatError, JournalError
+        As `open_dataset`.
+    """
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        return prepare_joined(source, storage_options)
+    return prepare(source, storage_options)
 
 
 def _parts_of(path: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,8 +22,9 @@ from binref_sci.engine.saved import decoded, saved_variables
 from binref_sci.engine.target import BufferTarget
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Made, to_variable
-from binref_sci.errors import BufferNotFoundError, DatasetExistsError, FormatError, WriterError
+from binref_sci.errors import BufferNotFoundError, DatasetExistsError, WriterError
 from binref_sci.journal import Journal, read_journal
+from binref_sci.storage import hidden_beside, local_folder
 
 Mode = Literal["w-", "w", "a", "r+"]
 Durability = Literal["process", "power"]
@@ -57,8 +57,8 @@ def to_binref(
     mode
         ``"w-"``, the default: make it; what exists is an error. ``"w"``: replace what
         `to_binref` saved there before (it may be the source of what is written). ``"a"``:
-        add variables, and replace those of the same names. ``"r+"``: write into variables
-        that are there, whose shape stays. `region` implies ``"r+"``, `append_dim` ``"a"``.
+        add variables, and replace those of the same names; dimensions keep their lengths.
+        ``"r+"``: write into variables that are there, whose shape stays. `region` implies ``"r+"``, `append_dim` ``"a"``.
     region
         Where the data belongs in what is there: slices by dimension, or ``"auto"``, which
         finds them by coordinates, for one dimension or for all. Bytes are written in place.
@@ -92,6 +92,8 @@ def to_binref(
         If the data does not fit what is there, or another has saved in between (a ValueError).
     UnsupportedDTypeError
         If a variable cannot be stored (a TypeError); before a byte is written.
+    FormatError
+        If `path` is a URL, or empty (a ValueError).
 
     Examples
     --------
@@ -109,8 +111,12 @@ def to_binref(
     mode = _mode(mode, region, append_dim)
     if durability not in ("process", "power"):
         raise ValueError(f'durability must be "process" or "power", got {durability!r}')
-    target = _path(path)
+    target = local_folder(path)
+    if Path(target).is_symlink():
+        target = os.path.realpath(target)  # what it leads to is saved, the link stays
     groups = datasets_of(obj)
+    if encoding is not None and not isinstance(encoding, Mapping):
+        raise TypeError(f"encoding must be a dict of settings by variable, got {encoding!r}")
     settings = dict(encoding or {}) if isinstance(obj, xr.DataTree) else {"/": encoding or {}}
     unknown = set(settings) - set(groups)
     if unknown:
@@ -141,19 +147,6 @@ def _mode(mode: Any, region: Any, append_dim: Any) -> Mode:
     return checked
 
 
-def _path(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise TypeError(f"the path must be text, got {text!r}")
-    if "://" in text and not text.startswith("file://"):
-        raise FormatError(
-            f"{text!r} is a URL, and parts of an object cannot be written in place: write to a local "
-            "folder, then upload its files, run.json last (How to: Open and keep runs at URLs)"
-        )
-    text = text.removeprefix("file://")
-    return os.fspath(Path(text).expanduser().absolute())
-
-
 def _before(target: str, mode: Mode) -> Manifest | None:
     """Return what has been saved there, if it is to stay or to be replaced."""
     place = Path(target)
@@ -164,6 +157,11 @@ def _before(target: str, mode: Mode) -> Manifest | None:
     if not place.is_dir():
         raise DatasetExistsError(f"{target!r} is a file; a dataset is saved as a folder")
     if mode != "r+" and next(place.iterdir(), None) is None:
+        if place.is_mount() or place.samefile("."):
+            raise DatasetExistsError(
+                f"{target!r} is the working directory or a mount point, which a new folder cannot "
+                "take the place of; save to a folder in it"
+            )
         return None
     if mode == "w-":
         raise DatasetExistsError(
@@ -233,6 +231,12 @@ class _Saving:
             else {}
         )
         encoded: dict[str, Encoded] = {}
+        if (
+            append_dim is not None
+            and old
+            and all(append_dim not in ds.dims for ds in groups.values())
+        ):
+            raise WriterError(f"append_dim is {append_dim!r}, but no variable has it")
         for path, ds in groups.items():
             mine = old.get(path) if append_dim is not None else None
             like = None if mine is None else _like(mine, append_dim)
@@ -257,8 +261,7 @@ class _Saving:
             return
         place = Path(self._target)
         place.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, to be renamed; hidden, since nobody is to open it.
-        partial = place.with_name(f".{place.name}.{uuid.uuid4().hex}.partial")
+        partial = hidden_beside(place)  # to be renamed
         partial.mkdir()
         self._job = Job(os.fspath(partial), self._target, None, after, self._sync)
 
@@ -268,6 +271,7 @@ class _Saving:
         variables = {} if old is None else dict(old.group.variables)
         attrs = {} if old is None else dict(old.group.attrs)
         coords = set() if old is None else set(old.group.coords) - set(new.parts)
+        both = " ".join({**_names(attrs), **_names(new.attrs)})
         for name, part in new.parts.items():
             part = _rechunked(part)
             if old is not None and old.continues(name, part.dims, append_dim):
@@ -275,13 +279,11 @@ class _Saving:
             else:
                 variables[name], target = self._job.begin(path, part, run)
             self._put(part.data, target, None)
-        return Group(attrs | new.attrs, variables, tuple(sorted(coords | set(new.coords))))
+        attrs |= new.attrs | ({"coordinates": both} if both else {})
+        return Group(attrs, variables, tuple(sorted(coords | set(new.coords))))
 
     def _check(self, path: str, new: Encoded, old: _Before | None, append_dim: str | None) -> None:
         """Check, before a byte is written, that all will fit together."""
-        if append_dim is not None and old is not None:
-            if not any(append_dim in part.dims for part in new.parts.values()):
-                raise WriterError(f"append_dim is {append_dim!r}, but no variable has it")
         lengths: dict[str, tuple[int, str]] = {}
         for name, dims, shape in _shapes(new, old, append_dim):
             for dim, length in zip(dims, shape, strict=True):
@@ -294,6 +296,8 @@ class _Saving:
                         f"dimension {dim!r} of {path!r} would have length {length} in variable "
                         f"{name!r} and {known} in {other!r}; save all variables along it together"
                     )
+        if old is not None:
+            _check_lengths(path, new, old, append_dim)
 
     def into(self, groups: Mapping[str, xr.Dataset], region: Any, *, explicit: bool) -> None:
         """Write into variables that are there."""
@@ -416,6 +420,24 @@ def _like(old: _Before, append_dim: str | None) -> dict[str, xr.Variable]:
         for name, one in opened.items()
         if old.continues(str(name), one.dims, append_dim)
     }
+
+
+def _names(attrs: Mapping[str, Any]) -> dict[str, None]:
+    """Return the coordinates that CF's attribute of a Dataset names, in order."""
+    return dict.fromkeys(str(attrs.get("coordinates", "")).split())
+
+
+def _check_lengths(path: str, new: Encoded, old: _Before, append_dim: str | None) -> None:
+    """Refuse variables that would shorten or lengthen a dimension that is there."""
+    there = {str(dim): n for one in old.raw.values() for dim, n in one.sizes.items()}
+    for name, part in new.parts.items():
+        for dim, length in zip(part.dims, part.shape, strict=True):
+            if dim != append_dim and there.get(dim, length) != length:
+                raise WriterError(
+                    f"Unable to update size for existing dimension {dim!r} of {path!r}: it has "
+                    f"{there[dim]}, and {length} in variable {name!r} that is to be saved; mode='w' "
+                    "replaces all that is there"
+                )
 
 
 def _shapes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +15,11 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
-from binref_sci.errors import BufferNotFoundError, FormatError
-from binref_sci.journal import MAGIC, RESULTS_FILE, RUN_FILE, SUFFIX, locked
-from binref_sci.storage import Root, place_of, root_of
-from binref_sci.storage.remote import RemotePath
+from binref_sci.errors import BufferNotFoundError, FormatError, StoreError
+from binref_sci.journal import MAGIC, SUFFIX, locked
+from binref_sci.naming import RESULTS_FILE, RUN_FILE
+from binref_sci.storage import Root, is_url, place_of, root_of
+from binref_sci.storage.remote import RemotePath, asked
 
 AnyPath = Path | RemotePath
 
@@ -88,6 +90,8 @@ def find(
         If nothing does.
     FormatError
         If it is something else; says what was found.
+    StoreError
+        If the store refuses, fails, or cannot be reached.
     """
     if not isinstance(source, str | os.PathLike):
         raise TypeError(
@@ -102,7 +106,12 @@ def find(
     if path.is_dir():
         return _directory(path)
     if not path.exists():
-        raise BufferNotFoundError(f"there is no file or folder {os.fspath(path)!r}")
+        if isinstance(path, RemotePath):
+            with suppress(FileNotFoundError):
+                path.info()  # says so if the store refuses
+        was_url = isinstance(path, Path) and is_url(text)
+        hint = "; a URL is given as text, since a Path takes '//' for '/'" if was_url else ""
+        raise BufferNotFoundError(f"there is no file or folder {os.fspath(path)!r}{hint}")
     if path.name in (RESULTS_FILE, RUN_FILE):  # stands for its folder
         found = run_directory(path.parent)
         return Source(os.fspath(path), found.directory, found.results, found.journals, found.run)
@@ -115,20 +124,30 @@ def place_at(text: str, storage_options: Mapping[str, Any] | None = None) -> Any
     Raises
     ------
     FormatError
-        If fsspec does not know the protocol, or a package for it is missing.
+        If fsspec does not know the protocol, or its options, or a package for it is missing.
+    BufferNotFoundError, StoreError
+        If the first part of a chain is missing, or cannot be read.
     ValueError
         If there are options for a local path.
     """
-    if "://" not in text and "::" not in text:
+    if "://" not in text and ("::" not in text or Path(text).exists()):
         if storage_options:
             raise ValueError(
                 f"storage_options are for URLs, and {text!r} is a local path; leave them out"
             )
         return Path(text).expanduser().absolute()
+    options = {} if storage_options is None else storage_options
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise TypeError(f"storage_options must be a dict with names as keys, got {options!r}")
     try:
-        fs, path = url_to_fs(text, **(storage_options or {}))
-    except (ImportError, ValueError) as error:
-        raise FormatError(f"{text!r} cannot be opened: {error}") from error
+        with asked(text):  # of a chain, such as zip://::s3://..., the first part is read now
+            fs, path = url_to_fs(text, **options)
+    except FileNotFoundError as error:
+        raise BufferNotFoundError(f"there is no file or folder {text!r}: {error}") from error
+    except StoreError as error:
+        if isinstance(error.__cause__, ImportError | ValueError | TypeError):
+            raise FormatError(f"{text!r} cannot be opened: {error.__cause__}") from error
+        raise
     if isinstance(fs, LocalFileSystem):
         return Path(path)
     return RemotePath(fs, path.rstrip("/"))
@@ -176,7 +195,10 @@ def modified_ns(path: AnyPath) -> int:
 
 def _directory(path: AnyPath) -> Source:
     if is_run_directory(path):
-        return run_directory(path)
+        found = run_directory(path)
+        # A run.json alone may be another program's.
+        if found.results is not None or found.journals or "run_id" in found.run:
+            return found
     runs = list(_runs_in(path))
     if not runs:
         entries = sorted(entry.name for entry in path.iterdir())

@@ -8,10 +8,11 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from binref_sci.codec import compress
 from binref_sci.dtypes import nbytes_of, to_stored
-from binref_sci.errors import UnsupportedDTypeError
+from binref_sci.errors import BufferNotFoundError, UnsupportedDTypeError, WriterError
 from binref_sci.journal import RECORD
 from binref_sci.storage import BUFFER_SUFFIX, write_at
 
@@ -59,8 +60,7 @@ class BufferTarget:
         spans = _spans(key, self.shape)
         extent = tuple(stop - start for start, stop in spans)
         array = np.asarray(values)
-        if array.shape != extent:
-            array = np.broadcast_to(array, extent)
+        _check_extent(self._name, array, extent)
         stored = to_stored(array)
         if stored.dtype != self.dtype:
             raise UnsupportedDTypeError(
@@ -68,7 +68,13 @@ class BufferTarget:
                 f"array says {self.dtype.name}"
             )
         # O_CREAT is left out: a folder that was removed meanwhile is an error.
-        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise BufferNotFoundError(
+                f"variable {self._name!r}: buffer {self.path!r} is not there any more: the dataset "
+                "was published, replaced or removed since this call of to_binref began"
+            ) from error
         try:
             self._write(fd, stored, spans, extent)
             if self._sync:
@@ -99,6 +105,13 @@ class BufferTarget:
             write_at(fd, row, inner + at)
 
 
+def _check_extent(name: str, array: NDArray[Any], extent: tuple[int, ...]) -> None:
+    if array.shape != extent:
+        raise WriterError(
+            f"variable {name!r}: a chunk has shape {array.shape}, but the dask array says {extent}"
+        )
+
+
 def _spans(key: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
     given = key if isinstance(key, tuple) else (key,)
     if given == (Ellipsis,):
@@ -122,14 +135,23 @@ class FrameTarget:
         Absolute path that the names of the files begin with.
     shape, dtype
         Of the array; chunks are cut along the first axis alone.
+    name
+        Of the variable, for messages.
     sync
         Wait for the disk after each chunk.
     """
 
     def __init__(
-        self, stem: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, sync: bool = False
+        self,
+        stem: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        name: str,
+        sync: bool = False,
     ) -> None:
         self.stem = stem
+        self._name = name
         self.shape = shape
         self.dtype = dtype
         self._sync = sync
@@ -141,9 +163,10 @@ class FrameTarget:
 
     def __setitem__(self, key: Any, values: Any) -> None:
         """Write a chunk of whole rows."""
-        (start, _), *inner = _spans(key, self.shape)
+        (start, stop), *inner = _spans(key, self.shape)
         assert inner == [(0, length) for length in self.shape[1:]]  # it was rechunked
         stored = np.asarray(to_stored(np.asarray(values)), dtype=self.dtype)
+        _check_extent(self._name, stored, (stop - start, *self.shape[1:]))
         frames = [compress(row) for row in stored]
         sizes = np.array([len(frame) for frame in frames], RECORD)
         records = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.engine.assembly import assembled
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.indexing import LazyData
-from binref_sci.engine.prepared import prepare
+from binref_sci.engine.prepared import prepare_any
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Made, to_variable
 from binref_sci.errors import FormatError
@@ -31,7 +31,7 @@ _FILL: Final = "_FillValue"
 
 
 def references(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     prefix: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -51,7 +51,7 @@ def references(
     FormatError
         If a variable is compressed, or its blocks form no regular grid.
     """
-    prepared = prepare(source, storage_options)
+    prepared = prepare_any(source, storage_options)
     refs: Refs = {".zgroup": _json({"zarr_format": 2})}
     if prepared.saved is None:
         found, _, _ = assembled(prepared.made)
@@ -192,18 +192,19 @@ def _blocks(
 
 
 def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _value(value) for key, value in attrs.items()}
+    return {key: plain_attr(value) for key, value in attrs.items()}
 
 
-def _value(value: Any) -> Any:
+def plain_attr(value: Any) -> Any:
+    """Return an attribute as JSON can have it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_value(item) for item in value]
+        return [plain_attr(item) for item in value]
     if isinstance(value, Mapping):
         return _plain(value)
     if isinstance(value, complex):
-        return [_value(value.real), _value(value.imag)]
+        return [plain_attr(value.real), plain_attr(value.imag)]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -48,6 +48,8 @@ def animate(
     loop: str = "loop",
     index: int | None = None,
     playing: bool = False,
+    reduce: str = "mean",
+    sync: Player | str | None = None,
     follow: Follower | bool | None = None,
     cache_bytes: int = CACHE_BYTES,
     theme: str = "auto",
@@ -91,13 +93,21 @@ def animate(
     fps
         Frames per second.
     mode
-        ``"every"`` frame, or ``"realtime"``, which leaves some out rather than slow down.
+        ``"every"`` frame; ``"realtime"`` leaves some out rather than slow down; ``"timed"``
+        does so too, and uneven steps last as long as their times say.
     loop
         ``"once"``, ``"loop"`` or ``"bounce"``.
     index
         Frame to begin with; default: 0, and of a run still going the last one.
     playing
         Whether it begins to play at once.
+    reduce
+        What stands for several cells in one pixel, where a frame is larger than the screen
+        or a film: their ``"mean"``, ``"max"``, ``"min"`` or ``"absmax"`` (the value farthest
+        from zero), which keep a front or a shock.
+    sync
+        Another player whose clock it shares, or a name in common with others on the page.
+        Frames of one time belong together if both have times, else those of one number.
     follow
         A `Follower` of the run whose frames these are; False: do not follow. Default: a
         run still going is followed if `obj` is one of its variables as it was opened.
@@ -162,12 +172,20 @@ def animate(
         scene = scene.continued(found.refresh())  # or it could not be, later
         live = Live(found)
     first = index if index is not None else (scene.n - 1 if live is not None else 0)
+    index = scene.checked(first) if scene.n else 0
+    label = (cbar_kwargs or {}).get("label")
+    if isinstance(sync, Player):
+        sync = sync.shared_clock()
+    elif sync is not None and not isinstance(sync, str):
+        raise TypeError(f"sync must be a Player or a name, got {sync!r}")
     return Player(
         scene,
-        Limits.of(scene, rules, limits, label=(cbar_kwargs or {}).get("label")),
+        Limits.of(scene, rules, limits, label=label, at=index if scene.n else None),
         live=live,
         cache_bytes=cache_bytes,
-        index=scene.checked(first) if scene.n else 0,
+        index=index,
+        reduce=reduce,
+        sync=sync or "",
         fps=fps,
         mode=mode,
         loop=loop,

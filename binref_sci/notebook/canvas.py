@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,20 @@ class Canvas:
         What is shown.
     first
         The frame by whose title all are centred.
+    reduce
+        What stands for several cells in one pixel; as in `reduced`.
     **options
         `size`, `longest` and `dpi` of `layout`.
     """
 
     def __init__(
-        self, scene: Scene, colourings: Sequence[Colouring], *, first: int = 0, **options: Any
+        self,
+        scene: Scene,
+        colourings: Sequence[Colouring],
+        *,
+        first: int = 0,
+        reduce: str = "mean",
+        **options: Any,
     ) -> None:
         self.scene = scene
         self.colourings = tuple(colourings)
@@ -41,7 +50,8 @@ class Canvas:
         self.layout: Layout = layout(scene, colourings, first=self._title(first), **options)
         self._strip = Strip(self.layout)
         self._grids = [
-            _Grid(panel, rect) for panel, rect in zip(scene.panels, self.layout.panels, strict=True)
+            _Grid(panel, rect, reduce)
+            for panel, rect in zip(scene.panels, self.layout.panels, strict=True)
         ]
         self._diagram = Diagram(scene, self.layout) if scene.kind == "line" else None
 
@@ -54,7 +64,10 @@ class Canvas:
         """Return what to draw with: numbers of a palette, or packed RGB."""
         if not palette:
             return rgb_ink(self.layout, self.colourings)
-        drawn = None if self._diagram is None else self._diagram.draw(self._first)
+        drawn = None
+        if self._diagram is not None:
+            with telling(self.scene, self._first):
+                drawn = self._diagram.draw(self._first)
         return palette_ink(self.layout, self.colourings, drawn=drawn)
 
     def _title(self, i: int) -> str:
@@ -62,7 +75,14 @@ class Canvas:
         return f"{self._still}, {label}" if self._still else label
 
     def draw(self, i: int, ink: Ink, pixels: NDArray[Any]) -> None:
-        """Draw frame `i` over another one, or over a copy of ``ink.background``."""
+        """Draw frame `i` over another one, or over a copy of ``ink.background``.
+
+        An error of the storage is noted to be about this frame.
+        """
+        with telling(self.scene, i):
+            self._draw(i, ink, pixels)
+
+    def _draw(self, i: int, ink: Ink, pixels: NDArray[Any]) -> None:
         if self._diagram is not None:
             pixels[...] = ink.of_rgb(self._diagram.draw(i))
         else:
@@ -71,6 +91,16 @@ class Canvas:
                 grid.paint(ink.tables[panel.colour], codes, pixels)
         strip = self._strip.draw(self._title(i))
         pixels[self.layout.title.slices] = ink.shades[strip]
+
+
+@contextmanager
+def telling(scene: Scene, i: int) -> Iterator[None]:
+    """Note on every error within that it is about frame `i`."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"while frame {i} of {scene.n} ({scene.times.title(i)}) was read and drawn")
+        raise
 
 
 def still_title(scene: Scene) -> str:
@@ -89,8 +119,9 @@ def still_title(scene: Scene) -> str:
 class _Grid:
     """From the cells of a panel to the pixels of its rectangle."""
 
-    def __init__(self, panel: Panel, rect: Rect) -> None:
+    def __init__(self, panel: Panel, rect: Rect, reduce: str) -> None:
         rows, columns = panel.shape
+        self._reduce = reduce
         self._panel = panel
         self._rect = rect
         # More cells than pixels: blocks of them are put together first.
@@ -103,7 +134,7 @@ class _Grid:
 
     def field(self, scene: Scene, i: int) -> NDArray[Any]:
         field = scene.field(self._panel, i)
-        return field if self._factors == (1, 1) else reduced(field, self._factors, "mean")
+        return field if self._factors == (1, 1) else reduced(field, self._factors, self._reduce)
 
     def paint(self, table: NDArray[Any], codes: NDArray[np.uint8], pixels: NDArray[Any]) -> None:
         if not self._same[1]:

@@ -43,6 +43,8 @@ class Colouring:
         ``"full"`` or ``"frame"``.
     label
         Of the colour bar.
+    extend_given
+        Whether `extend` was asked for, and stays as it is whatever the frames hold.
     """
 
     cmap: Colormap
@@ -50,6 +52,7 @@ class Colouring:
     extend: str
     rule: str
     label: str = ""
+    extend_given: bool = False
 
     @property
     def vmin(self) -> float:
@@ -96,7 +99,7 @@ class Colouring:
         table = np.empty((256, 4), np.uint8)
         if isinstance(self.norm, BoundaryNorm):
             edges = np.asarray(self.norm.boundaries, dtype=float)
-            colours = self.cmap(self.norm((edges[:-1] + edges[1:]) / 2), bytes=True)
+            colours = self.cmap(self.norm(_middles(edges)), bytes=True)
             levels = np.arange(coding.LEVELS) * (len(edges) - 1) // coding.LEVELS
             inside = colours[levels]
             under, over = self.norm(np.array([-np.inf, np.inf]))
@@ -117,7 +120,7 @@ class Colouring:
         if isinstance(self.norm, BoundaryNorm):
             edges = np.asarray(self.norm.boundaries, dtype=float)
             places = np.arange(coding.LEVELS) * (len(edges) - 1) // coding.LEVELS
-            found[levels] = ((edges[:-1] + edges[1:]) / 2)[places]
+            found[levels] = _middles(edges)[places]
         else:
             with np.errstate(all="ignore"):
                 found[levels] = self.norm.inverse(np.linspace(0.0, 1.0, coding.LEVELS))
@@ -135,6 +138,7 @@ class Colouring:
             "vmax": self.vmax,
             "label": self.label,
             "extend": self.extend,
+            "extend_given": self.extend_given,
             "ticks": [[place, text] for place, text in self.ticks],
             "norm": _norm_name(self.norm),
             "rule": self.rule,
@@ -207,7 +211,7 @@ def colouring(
     Colouring('viridis', linear, 260 to 300 (given), extend='both')
     """
     values = _finite(np.asarray(sample))
-    made = _norm_of(norm, values)
+    made = _norm_of(norm, values, vmin, vmax)
     logarithmic = isinstance(made, LogNorm)
     if logarithmic:
         values = values[values > 0]
@@ -230,13 +234,17 @@ def colouring(
     if isinstance(made, BoundaryNorm):
         edges = np.asarray(made.boundaries, dtype=float)
     elif levels is not None:
-        edges = _edges(levels, low, high, linspaced=vmin is not None or vmax is not None)
+        if logarithmic:
+            _check_order(low, high, vmin, vmax, logarithmic=True)
+        linspaced = vmin is not None or vmax is not None
+        edges = _edges(levels, low, high, linspaced=linspaced, logarithmic=logarithmic)
         given = given or isinstance(levels, list)
     if edges is not None:
         low, high = float(edges[0]), float(edges[-1])
     _check_order(low, high, vmin, vmax, logarithmic=logarithmic)
     if low == high:
         low, high = (float(v) for v in LinearLocator(2).tick_values(low, high))
+    extend_given = extend is not None
     if extend is None:
         extend = _extend(values, low, high)
     elif extend not in ("neither", "min", "max", "both"):
@@ -251,7 +259,7 @@ def colouring(
         made = Normalize(low, high)
     elif made.vmin == made.vmax and not isinstance(made, BoundaryNorm):
         made.vmin, made.vmax = low, high
-    return Colouring(table, made, extend, "given" if given else rule, label)
+    return Colouring(table, made, extend, "given" if given else rule, label, extend_given)
 
 
 def _finite(sample: NDArray[Any]) -> NDArray[Any]:
@@ -265,13 +273,17 @@ def _finite(sample: NDArray[Any]) -> NDArray[Any]:
     return finite.astype(finite.dtype.newbyteorder("="), copy=False)
 
 
-def _norm_of(norm: Normalize | str | None, values: NDArray[Any]) -> Normalize | None:
+def _norm_of(
+    norm: Normalize | str | None, values: NDArray[Any], vmin: Any, vmax: Any
+) -> Normalize | None:
     if norm is None or norm == "linear":
         return None
     if norm == "log":
         return LogNorm()
     if norm == "symlog":
-        largest = float(max(abs(values.astype(float)), default=0.0)) if values.size else 0.0
+        known = [limit for limit in (vmin, vmax) if isinstance(limit, int | float)]
+        reach = np.array(known, float) if len(known) == 2 else values.astype(float)
+        largest = float(np.abs(reach).max(initial=0.0))
         return SymLogNorm(_LINEAR_SHARE * largest or 1.0)
     if isinstance(norm, Normalize):
         return copy.copy(norm)  # limits are set on it, and it is the caller's
@@ -366,7 +378,9 @@ def _default(*, divergent: bool) -> str | Colormap:
     return chosen
 
 
-def _edges(levels: Any, low: float, high: float, *, linspaced: bool) -> NDArray[np.float64]:
+def _edges(
+    levels: Any, low: float, high: float, *, linspaced: bool, logarithmic: bool
+) -> NDArray[np.float64]:
     """Return the boundaries of discrete levels."""
     if isinstance(levels, list):
         return np.asarray(levels, dtype=float)
@@ -375,11 +389,22 @@ def _edges(levels: Any, low: float, high: float, *, linspaced: bool) -> NDArray[
             f"levels must be a whole number, at least 1 and at most {_MOST_LEVELS}, got {levels}"
         )
     levels = int(levels)
+    if logarithmic and levels > 1:  # the norm stays logarithmic, so these have one colour each
+        return np.geomspace(low, high, levels)
     if linspaced:
         return np.linspace(low, high, levels)
     if levels == 1:
-        return np.array([(low + high) / 2])
+        return np.array([low / 2 + high / 2])
+    if not np.isfinite(high - low):  # too far apart for round numbers to be sought
+        part = np.linspace(0.0, 1.0, levels)
+        return low * (1 - part) + high * part
     return np.asarray(MaxNLocator(levels - 1).tick_values(low, high), dtype=float)
+
+
+def _middles(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):
+        sums = edges[:-1] + edges[1:]
+    return np.where(np.isfinite(sums), sums / 2, edges[:-1] / 2 + edges[1:] / 2)
 
 
 def _extend(values: NDArray[Any], low: float, high: float) -> str:

@@ -130,8 +130,15 @@ class Colours:
         finally:
             self._tell(status={"text": "", "fraction": None})
 
-    def move(self, positions: Sequence[int]) -> Scene | None:
+    def settled(self) -> tuple[Colouring, ...]:
+        """Colour scales for a film: of frames that nobody has seen yet too."""
+        with self._lock:
+            return self._limits.settled(self._session.scene).colourings
+
+    def move(self, positions: Sequence[int], at: int) -> Scene | None:
         """Show another position of the sliders; return the scene, or None if it is the same.
+
+        Frame `at` is shown.
 
         Limits that came from values come from those of the new position; limits that were
         given stay.
@@ -142,7 +149,7 @@ class Colours:
                 return None
             scene = scene.at(positions)
             if any(one.rule in ("sampled", "full", "frame") for one in self.now):
-                self._limits = self._limits.sampled(scene)
+                self._limits = self._limits.sampled(scene, at)
             self._session.move(scene, self.now)
             self._tell(**coloured(self.now), ver=self._session.ver)
             return scene

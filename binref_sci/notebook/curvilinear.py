@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from binref_sci.notebook.axes import edges_of
 
 _MOST_CELLS = 1024  # of the picture along each axis, unless the data has more
 _FEWEST_CELLS = 512  # so that slanted edges look like lines
 _FINER = 2  # times as many cells as the data has
+_PAIRS = 1 << 18  # of a quadrilateral and a pixel that are looked at in one go
+_LARGE = 64  # pixels of a quadrilateral that lies under the others
+_MOST_PAIRS = 16  # times the pixels of the picture, of all large ones
+_SLACK = 1e-3  # of a pixel: a centre on an edge lies in both cells, not in none
 
 
 def nearest_cells(
@@ -54,59 +58,96 @@ def nearest_cells(
             raise ValueError(f"span {edges[0]:g} to {edges[1]:g}, which is no area to draw")
     most = max(*x.shape, _MOST_CELLS)
     cells = min(max(_FINER * max(x.shape), _FEWEST_CELLS), most)
-    columns = rows = cells
-    # Distances in cells of the picture: the two coordinates may have different units.
-    scale_x = columns / (x_edges[1] - x_edges[0])
-    scale_y = rows / (y_edges[1] - y_edges[0])
-    px = (np.arange(columns) + 0.5)[None, :] + np.zeros((rows, 1))
-    py = (rows - np.arange(rows) - 0.5)[:, None] + np.zeros((1, columns))
-    cx, cy = (corners_x - x_edges[0]) * scale_x, (corners_y - y_edges[0]) * scale_y
-    centres = np.stack([(x - x_edges[0]) * scale_x, (y - y_edges[0]) * scale_y], -1)
-    radius = _radius(cx, cy, centres)
-    points = np.stack([px, py], -1).reshape(-1, 2)
-    _, near = cKDTree(centres.reshape(-1, 2), balanced_tree=False, compact_nodes=False).query(
-        points, distance_upper_bound=radius, workers=-1
+    # In cells of the picture, whose centres are whole numbers: column from the left, row from the top.
+    columns = (corners_x - x_edges[0]) * (cells / (x_edges[1] - x_edges[0])) - 0.5
+    rows = (y_edges[1] - corners_y) * (cells / (y_edges[1] - y_edges[0])) - 0.5
+    return _filled(rows.astype("f4"), columns.astype("f4"), cells), x_edges, y_edges
+
+
+def continued(longitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return longitudes in degrees that go on past 180 or 360, where they begin anew.
+
+    Examples
+    --------
+    >>> continued(np.array([[350.0, 358.0, 6.0]]))
+    array([[350., 358., 366.]])
+    """
+    along: NDArray[np.float64] = np.unwrap(longitudes, period=360.0, axis=1)
+    first = np.unwrap(along[:, :1], period=360.0, axis=0) - along[:, :1]
+    return along + first
+
+
+def _filled(
+    rows: NDArray[np.float64], columns: NDArray[np.float64], cells: int
+) -> NDArray[np.intp]:
+    """Return the quadrilateral that the centre of each pixel lies in, -1 for none.
+
+    Where several overlap, as at the seam of a globe, the smaller ones count, and of small ones
+    the last, as in `pcolormesh`.
+
+    Parameters
+    ----------
+    rows, columns
+        Of the corners, shape ``(m + 1, n + 1)``.
+    cells
+        Pixels along each side.
+    """
+    n = rows.shape[1] - 1
+    first_row, tall = _span(rows, cells)
+    first_column, wide = _span(columns, cells)
+    count = tall * wide
+    places = np.full(cells * cells, -1, dtype=np.intp)
+    y, x = rows.ravel(), columns.ravel()
+    ring = (0, 1, n + 2, n + 1)  # corners, from the first one on
+    for quads in _portions(count, cells * cells):
+        each = count[quads]
+        local = np.repeat(np.arange(len(quads)), each)
+        nth = np.arange(len(local), dtype=np.int32) - np.repeat(_before(each), each)
+        down, right = np.divmod(nth, wide[quads][local])
+        row, column = first_row[quads][local] + down, first_column[quads][local] + right
+        v, u = row.astype(np.float32), column.astype(np.float32)
+        corner = quads + quads // n  # its first, in the flat corners
+        ys, xs = ([part[corner + k] for k in ring] for part in (y, x))
+        turn = np.sign((xs[2] - xs[0]) * (ys[3] - ys[1]) - (xs[3] - xs[1]) * (ys[2] - ys[0]))
+        inside = np.ones(len(local), dtype=bool)
+        for a, b in itertools.pairwise((0, 1, 2, 3, 0)):
+            across, along = (ys[a] - ys[b]) * turn, (xs[b] - xs[a]) * turn
+            slack = _SLACK * (np.abs(across) + np.abs(along))
+            rest = slack - across * xs[a] - along * ys[a]
+            inside &= across[local] * u + along[local] * v + rest[local] >= 0
+        places[(row * cells + column)[inside]] = quads[local[inside]]
+    return places.reshape(cells, cells)
+
+
+def _before(counts: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the sum of all counts before each."""
+    ends = np.cumsum(counts, dtype=np.int32)
+    return ends - counts
+
+
+def _span(corners: NDArray[np.float64], cells: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the first pixel centre within each quadrilateral along an axis, and how many."""
+    low, high = (
+        f(f(corners[:-1, :-1], corners[:-1, 1:]), f(corners[1:, :-1], corners[1:, 1:])).ravel()
+        for f in (np.minimum, np.maximum)
     )
-    m, n = x.shape
-    places = np.full(len(points), -1, dtype=np.intp)
-    left = np.flatnonzero(near < m * n)  # the tree says m * n where nothing is near
-    i0, j0 = np.divmod(near[left], n)
-    for di, dj in sorted(
-        ((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)), key=lambda d: abs(d[0]) + abs(d[1])
-    ):
-        i, j = (i0 + di).clip(0, m - 1), (j0 + dj).clip(0, n - 1)
-        hit = _contains(cx, cy, i, j, points[left])
-        places[left[hit]] = (i * n + j)[hit]
-        left, i0, j0 = left[~hit], i0[~hit], j0[~hit]
-    return places.reshape(rows, columns), x_edges, y_edges
+    first = np.ceil(low - _SLACK).clip(0, cells).astype(np.int32)
+    stop = np.floor(high + _SLACK).clip(-1, cells - 1).astype(np.int32) + 1
+    return first, (stop - first).clip(0)
 
 
-def _radius(
-    cx: NDArray[np.float64], cy: NDArray[np.float64], centres: NDArray[np.float64]
-) -> float:
-    """Return the largest distance of a corner from the value of its cell."""
-    return max(
-        float(np.hypot(cx[a, b] - centres[..., 0], cy[a, b] - centres[..., 1]).max())
-        for a in (slice(None, -1), slice(1, None))
-        for b in (slice(None, -1), slice(1, None))
-    )
-
-
-def _contains(
-    cx: NDArray[np.float64],
-    cy: NDArray[np.float64],
-    i: NDArray[np.intp],
-    j: NDArray[np.intp],
-    points: NDArray[np.float64],
-) -> NDArray[np.bool_]:
-    """Tell which points lie in the quadrilaterals ``(i, j)``, whichever way those turn."""
-    ring = [(0, 0), (0, 1), (1, 1), (1, 0), (0, 0)]
-    inside_left = np.ones(len(points), dtype=bool)
-    inside_right = np.ones(len(points), dtype=bool)
-    for (a, b), (c, d) in itertools.pairwise(ring):
-        x0, y0 = cx[i + a, j + b], cy[i + a, j + b]
-        x1, y1 = cx[i + c, j + d], cy[i + c, j + d]
-        side = (x1 - x0) * (points[:, 1] - y0) - (y1 - y0) * (points[:, 0] - x0)
-        inside_left &= side >= 0
-        inside_right &= side <= 0
-    return inside_left | inside_right
+def _portions(count: NDArray[np.int32], pixels: int) -> Iterator[NDArray[np.intp]]:
+    """Yield quadrilaterals, the large ones first, with not too many pixels at a time."""
+    there = np.flatnonzero(count)
+    large = count[there] > _LARGE
+    big = there[large][np.argsort(-count[there[large]], kind="stable")]
+    # Of coordinates without order, each may span the picture: the largest are left out.
+    left = np.cumsum(count[big][::-1], dtype=np.int64)[::-1]
+    order = np.concatenate([big[left <= _MOST_PAIRS * pixels], there[~large]])
+    ends = np.cumsum(count[order], dtype=np.int64)
+    start = 0
+    while start < len(order):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, done + _PAIRS, side="right")), start + 1)
+        yield order[start:stop]
+        start = stop

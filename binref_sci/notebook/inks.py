@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +42,24 @@ class Ink:
 
     def of_rgb(self, rgb: NDArray[np.uint8]) -> NDArray[Any]:
         """Return pixels for colours, shape ``(..., 3)``; of a palette the nearest ones."""
-        return _packed(rgb) if self.palette is None else _nearest(rgb, self.palette)
+        packed = _packed(rgb)
+        if self.palette is None:
+            return packed
+        found = self._known[packed]
+        if not found.all():
+            new = np.unique(packed[found == 0])
+            colours = new.view(np.uint8).reshape(-1, 4)[:, :3]
+            self._known[new] = _nearest(colours, self.palette).astype(np.uint16) + 1
+            found = self._known[packed]
+        return (found - 1).astype(np.uint8)
+
+    @cached_property
+    def _known(self) -> NDArray[np.uint16]:
+        """One more than the number of each colour that has been met; 0 of all others.
+
+        A diagram has the same few thousand colours in every frame.
+        """
+        return np.zeros(1 << 24, np.uint16)
 
 
 def rgb_ink(whole: Layout, colourings: Sequence[Colouring]) -> Ink:

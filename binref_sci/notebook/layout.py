@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from binref_sci.notebook.colouring import Colouring
+from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.scene import Scene
 
@@ -237,7 +238,7 @@ class _Drawing:
         )
 
     def _title_left(self, rects: Sequence[Rect], first: str) -> float:
-        text = self.figure.text(0, 0, first, fontsize=self.points)
+        text = self.figure.text(0, 0, drawable(first), fontsize=self.points)
         width = text.get_window_extent(self.canvas.get_renderer()).width
         text.remove()
         right = max(rect.left + rect.width for rect in rects)
@@ -264,14 +265,14 @@ def _dress(ax: Axes, scene: Scene, panel: Panel, colouring: Colouring) -> None:
         ax.set_ylim(low - room, high + room)
         ax.set_ylabel(_wrapped(panel.label))
     if panel.title:
-        ax.set_title(panel.title, fontsize=mpl.rcParams["axes.labelsize"])
+        ax.set_title(drawable(panel.title), fontsize=mpl.rcParams["axes.labelsize"])
 
 
 def _ticks(axis: Any, along: Any) -> None:
     if along.ticks is not None:  # dates or text: as the player has them
         width = along.hi - along.lo
         axis.set_ticks([along.lo + place * width for place, _ in along.ticks])
-        axis.set_ticklabels([text for _, text in along.ticks])
+        axis.set_ticklabels([drawable(text) for _, text in along.ticks])
 
 
 def _box(scene: Scene, panel: Panel, longest: int, columns: int) -> tuple[int, int]:
@@ -375,7 +376,7 @@ def _title_colour() -> Any:
 def _wrapped(label: str) -> str:
     """Return a long label in two lines, unless it is a formula."""
     if len(label) <= 40 or "$" in label:
-        return label
+        return drawable(label)
     middle = min(
         (i for i, c in enumerate(label) if c == " "),
         key=lambda i: abs(2 * i - len(label)),

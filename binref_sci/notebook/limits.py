@@ -14,6 +14,8 @@ from binref_sci.notebook.colouring import Colouring, colouring
 from binref_sci.notebook.scene import Scene
 
 HOW = ("sampled", "full", "frame")
+SHOWN = "shown"
+"""Rule of values that are of the frame that was shown first, and decide about no limit."""
 
 Progress = Callable[[int, int], None]
 Found = tuple[NDArray[Any], str]
@@ -34,6 +36,22 @@ class Rules:
     norm: Any = None
     levels: Any = None
     extend: Any = None
+
+    def check(self, names: Iterable[Any]) -> None:
+        """Check that a dict by variable has no other names.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument, and what there is.
+        """
+        there = list(dict.fromkeys(names))
+        for key, value in vars(self).items():
+            unknown = (
+                [name for name in value if name not in there] if isinstance(value, Mapping) else []
+            )
+            if unknown:
+                raise ValueError(f"{key}= is given for {unknown}; the variables shown are {there}")
 
     def of(self, name: Any) -> dict[str, Any]:
         """Return the rules of one variable."""
@@ -70,7 +88,13 @@ class Limits:
 
     @classmethod
     def of(
-        cls, scene: Scene, rules: Rules, limits: Any = "sampled", *, label: str | None = None
+        cls,
+        scene: Scene,
+        rules: Rules,
+        limits: Any = "sampled",
+        *,
+        label: str | None = None,
+        at: int | None = None,
     ) -> Limits:
         """Return limits as they are asked for.
 
@@ -86,12 +110,17 @@ class Limits:
             ``(vmin, vmax)``.
         label
             Of each colour bar; default: that of the variable.
+        at
+            Number of the frame that is shown first. Where both limits are given no other
+            is read, and it decides whether the bar has arrows; None: a sample does.
 
         Raises
         ------
         ValueError
-            If `limits` is something else, or contradicts the rules.
+            If `limits` is something else, or contradicts the rules, or a rule is given for
+            a variable that is not shown.
         """
+        rules.check(panel.data.name for panel in scene.panels)
         if isinstance(limits, str):
             if limits not in HOW:
                 raise ValueError(f"limits={limits!r}: use one of {HOW}, or (vmin, vmax)")
@@ -120,11 +149,31 @@ class Limits:
             return start.full(scene)
         if limits == "frame":
             return start.frame(scene, 0)
-        return start.sampled(scene)
+        return start.sampled(scene, at)
 
-    def sampled(self, scene: Scene) -> Limits:
-        """Return limits from what attributes tell, else from a few frames."""
-        return self.of_values(_known(scene, k) or _sampled(scene, k) for k in range(scene.colours))
+    def sampled(self, scene: Scene, at: int | None = None) -> Limits:
+        """Return limits from what attributes tell, else from a few frames; see `of` for `at`."""
+
+        def found(k: int) -> Found:
+            known = _known(scene, k)
+            if known is None and at is not None and self._both_given(k):
+                return _shown(scene, k, at)
+            return _sampled(scene, k) if known is None else known
+
+        return self.of_values(found(k) for k in range(scene.colours))
+
+    def settled(self, scene: Scene) -> Limits:
+        """Return the same limits; a sample decides about arrows where one frame has till now."""
+        if all(one.rule != SHOWN for one in self.values):
+            return self
+        return self.of_values(
+            _sampled(scene, k) if one.rule == SHOWN else (one.sample, one.rule)
+            for k, one in enumerate(self.values)
+        )
+
+    def _both_given(self, k: int) -> bool:
+        rules = self.values[k].rules
+        return rules.get("vmin") is not None and rules.get("vmax") is not None
 
     def full(self, scene: Scene) -> Limits:
         """Return limits from all frames, read now."""
@@ -220,6 +269,15 @@ def _sampled(scene: Scene, k: int) -> Found:
     itemsize = next(p.data.dtype.itemsize for p in scene.panels if p.colour == k)
     found = sampling.sample(read, scene.n, shape, itemsize)
     return found.values, found.rule
+
+
+def _shown(scene: Scene, k: int, i: int) -> Found:
+    """Return values of one frame, the one that is read in any case."""
+    read, shape = _reading(scene, k)
+    try:
+        return np.ravel(read(i, sampling.strides(shape))), SHOWN
+    except Exception:  # whatever the storage raises: it is told where the frame is drawn
+        return np.empty(0), SHOWN
 
 
 def _reading(scene: Scene, k: int) -> tuple[sampling.Read, tuple[int, ...]]:

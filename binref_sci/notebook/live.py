@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from pathlib import Path
@@ -17,6 +18,8 @@ from binref_sci.trajectory import Trajectory
 
 _POLL: Final = 0.5  # seconds between two looks at the folder of the run
 _POLL_STORE: Final = 3.0  # at a URL, where a look is a few requests
+_POLL_MISSING: Final = 5.0  # where the folder is no longer there
+MISSING: Final = "missing"
 
 _RATE_FROM = 12  # looks that the speed of the solver is taken from
 
@@ -34,12 +37,22 @@ class Live:
         self._follower = follower
         self._seen: deque[tuple[float, int]] = deque(maxlen=_RATE_FROM)
         self._pause = _POLL_STORE if "://" in follower.path else _POLL
+        self._total: int | None = None
         self.state = "writing"
 
     def look(self, scene: Scene) -> Scene | None:
-        """Return a longer scene, or None if there is nothing new; notes the state."""
-        state = self._follower.state  # before the length: what is complete then is all there
-        there = len(self._follower)
+        """Return a longer scene, or None if there is nothing new; notes the state.
+
+        A run whose folder has been deleted or moved away is ``"missing"``; it may come back.
+        """
+        try:
+            state = self._follower.state  # before the length: what is complete then is all there
+            there = len(self._follower)
+        except (BinrefError, OSError):
+            if "://" in self._follower.path or Path(self._follower.path).is_dir():
+                raise
+            self.state = MISSING
+            return None
         self.state = state
         if not self._seen or there != self._seen[-1][1]:
             self._seen.append((time.monotonic(), there))
@@ -51,6 +64,8 @@ class Live:
     @property
     def pause(self) -> float | None:
         """Seconds until the next look; None: there is nothing more to come."""
+        if self.state == MISSING:
+            return _POLL_MISSING
         return self._pause if self.state == "writing" else None
 
     @property
@@ -66,9 +81,11 @@ class Live:
     def to_json(self, *, attached: bool) -> dict[str, Any]:
         """Return what the browser is told."""
         rate = self.rate
+        with contextlib.suppress(BinrefError, OSError):
+            self._total = self._follower.total
         return {
             "state": self.state,
-            "total": self._follower.total,
+            "total": self._total,
             "rate": None if rate is None else float(f"{rate:.3g}"),
             "attached": attached,
         }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +25,11 @@ from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.inks import Ink
 from binref_sci.notebook.layout import DPI
 from binref_sci.notebook.mp4 import Mp4
+from binref_sci.notebook.reducing import HOW
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
+from binref_sci.storage import hidden_beside, local_folder
 
 _LEAST_FPS: Final = 0.001  # MP4 has no room for the ages beyond
 _MOST_DPI: Final = 2400.0
@@ -50,12 +51,13 @@ def save(
     dpi: float = DPI,
     loop: bool = True,
     quality: int | None = None,
+    reduce: str = "mean",
     progress: bool = True,
 ) -> Path:
     """Save frames of a scene as a film or a picture.
 
     The file appears under its name when it is complete; on an error, or Ctrl-C, what was
-    there before stays.
+    there before stays. Where the name is a symbolic link, the file it leads to is written.
 
     Parameters
     ----------
@@ -80,6 +82,9 @@ def save(
         Whether animated pictures begin again.
     quality
         0 to 100. Of ``.mp4``, 80 by default; a ``.webp`` of less than 100 loses colours.
+    reduce
+        What stands for several cells in one pixel: their ``"mean"``, ``"max"``, ``"min"`` or
+        ``"absmax"``.
     progress
         Show how far it is, if it takes long.
 
@@ -98,8 +103,10 @@ def save(
         If there is no such frame.
     OSError
         If the folder is missing, or a folder has that name.
+    Exception
+        What the storage raised for a frame that cannot be read; a note says which frame.
     """
-    place = Path(path).expanduser().absolute()
+    place = Path(local_folder(path))
     suffix = place.suffix.lower()
     if suffix not in SUFFIXES:
         raise FormatError(
@@ -125,6 +132,8 @@ def save(
             f"{dict(bare[0].data.sizes)}"
         )
     _check_size(size, dpi)
+    if reduce not in HOW[1:]:
+        raise ValueError(f"reduce={reduce!r}: use one of {HOW[1:]}")
     if quality is not None and not 0 <= quality <= 100:
         raise ValueError(f"quality must be 0 to 100, got {quality}")
     if size is not None and suffix == ".mp4" and (size[0] % 2 or size[1] % 2):
@@ -132,9 +141,10 @@ def save(
     bar = ProgressBar(place.name, len(chosen)) if progress else None
     with partial(place) as path_now, _closing(bar, len(chosen)) as update:
         if suffix == ".html":
-            write_page(scene, colourings, path_now, chosen, index=index, fps=fps, update=update)
+            options: dict[str, Any] = {"index": index, "fps": fps, "reduce": reduce}
+            write_page(scene, colourings, path_now, chosen, **options, update=update)
             return place
-        canvas = Canvas(scene, colourings, size=size, dpi=dpi, first=chosen[0])
+        canvas = Canvas(scene, colourings, size=size, dpi=dpi, first=chosen[0], reduce=reduce)
         if suffix == ".png":
             Image.fromarray(picture(canvas, chosen[0])).save(path_now, "PNG", dpi=(dpi, dpi))
         elif suffix == ".mp4":
@@ -244,7 +254,8 @@ def _chosen(scene: Scene, frames: Any, index: int | None) -> Sequence[int]:
 @contextmanager
 def partial(place: Path) -> Iterator[Path]:
     """Give a path beside `place`; what is written there takes its name in the end, or vanishes."""
-    path = place.with_name(f".{place.stem}.{uuid.uuid4().hex}.partial{place.suffix}")
+    place = place.resolve()  # what a link leads to is replaced, not the link
+    path = hidden_beside(place, f".partial{place.suffix}")
     try:
         yield path
         path.replace(place)

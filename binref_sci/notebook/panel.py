@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from binref_sci.notebook.axes import Axis, axis_of
 from binref_sci.notebook.choosing import Dims
-from binref_sci.notebook.curvilinear import nearest_cells
+from binref_sci.notebook.curvilinear import continued, nearest_cells
 from binref_sci.notebook.fields import Reader, reader_of
 from binref_sci.notebook.grid import Grid
 from binref_sci.notebook.naming import label_of, unit_of
 from binref_sci.notebook.times import Times
 
+_DEGREES = ("degrees_east", "degree_east", "degrees", "degree", "deg", "°")  # that go round
 _WIDEST, _TALLEST = 4.0, 0.25  # a picture in scale is at most so wide or so tall
 
 
@@ -218,8 +219,11 @@ def _curvilinear(
             .transpose(its.y, its.x)
         )
     values = [c.values.astype("f8") for c in both]
+    drawn = [
+        continued(v) if unit_of(c) in _DEGREES else v for c, v in zip(both, values, strict=True)
+    ]
     try:
-        places, x_edges, y_edges = nearest_cells(values[0], values[1])
+        places, x_edges, y_edges = nearest_cells(drawn[0], drawn[1])
     except ValueError as error:
         raise ValueError(f"coordinates {both[0].name!r} and {both[1].name!r}: {error}") from None
     if look.xincrease is False:

@@ -17,8 +17,9 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
 from binref_sci.notebook.colouring import Colouring
+from binref_sci.notebook.formulas import drawable, mend
 from binref_sci.notebook.limits import Limits, Rules
-from binref_sci.notebook.lines import positions
+from binref_sci.notebook.lines import MOST_NAMED, positions
 from binref_sci.notebook.panel import Panel
 from binref_sci.notebook.scene import Scene
 
@@ -137,6 +138,9 @@ def draw_frame(
                 scene, panel, colouring, i, one, (add_colorbar, add_labels), cbar_kwargs, kwargs
             )
             artists.append(image)
+            if image.colorbar is not None:
+                mend(image.colorbar.ax)
+        mend(one)
     return artists[0] if count == 1 else artists
 
 
@@ -227,7 +231,7 @@ def _plot_lines(
     ax.set_xlim(panel.x.lo, panel.x.hi)
     if add_labels:
         ax.set(xlabel=panel.x.label, ylabel=panel.label, title=_title(scene, panel, i))
-        if len(made) > 1:
+        if 1 < len(made) <= MOST_NAMED:
             ax.legend()
     return made
 
@@ -274,7 +278,7 @@ def to_animation(
                 axes = artist[0].axes
                 changed += artist
             assert axes is not None  # they were drawn on some
-            axes.set_title(_title(scene, panel, i))
+            axes.set_title(drawable(_title(scene, panel, i)))
         return changed
 
     return FuncAnimation(figure, update, frames=scene.n, interval=1000 / fps, blit=False)

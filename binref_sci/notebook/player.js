@@ -14,10 +14,14 @@ const VALUES_MS = 250; // at rest for this long: exact values of the frame are a
 const FILL_MS = 1000; // at rest for this long: the cache is filled, which a scrub would wait for
 const ERROR_MS = 8000; // an error that is not about a frame is shown for so long
 const BUSY_MS = 500; // no answer for this long: the kernel is busy
+const GONE_MS = 4000; // no answer for this long of a kernel that has nothing to do: it does not know us
+const DOUBT_MS = 1500; // after the host has lost or found a kernel
+const LONGEST_STEP_S = 5; // in step with time: a gap between two frames is not waited for longer
 const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is sent again
 const REPORT_MS = 250; // after a move the position is told to Python
 const PLAY_REPORT_MS = 500; // how often it is told while playing
 const STATS_MS = 1000;
+const WORDS_MS = 50; // how often time and slider are renewed while playing
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
 const IN_FLIGHT_BYTES = 8e6;
@@ -27,17 +31,51 @@ const LIST_LENGTH = 48;
 const AHEAD_PLAYING = 600;
 const AHEAD_PAUSED = 4096;
 
-/** The frame after `index`: {index, direction, ended}. `order` holds n, loop and stride. */
-export function following(index, direction, { n, loop, stride }) {
+/**
+ * The frame after `index`: {index, direction, ended}. `order` holds n, loop and stride, and
+ * `first` and `last` where only a part is played.
+ */
+export function following(index, direction, { n, loop, stride, first = 0, last = n - 1 }) {
+  const within = (at) => at >= first && at <= last;
+  const begin = direction > 0 ? first : last;
+  if (!within(index)) return { index: begin, direction, ended: false };
   const next = index + direction * stride;
-  if (next >= 0 && next < n) return { index: next, direction, ended: false };
-  if (loop === "loop") return { index: direction > 0 ? 0 : n - 1, direction, ended: false };
+  if (within(next)) return { index: next, direction, ended: false };
+  if (loop === "loop") return { index: begin, direction, ended: false };
   if (loop === "bounce") {
     const back = index - direction * stride;
-    if (back >= 0 && back < n) return { index: back, direction: -direction, ended: false };
+    if (within(back)) return { index: back, direction: -direction, ended: false };
     return { index, direction, ended: false };
   }
   return { index, direction, ended: true };
+}
+
+/** The part that a press of the key for its start or its end leaves: [first, last], or []: all. */
+export function markedPart(part, end, index, n) {
+  const [first, last] = part.length === 2 ? part : [0, n - 1];
+  const made = end === "in" ? [index, index < last ? last : n - 1] : [index > first ? first : 0, index];
+  return made[0] === 0 && made[1] === n - 1 ? [] : made;
+}
+
+/** A rate in units of time a second, in words: dates and seconds as minutes, hours, days. */
+export function simulated(rate, unit) {
+  if (!Number.isFinite(rate) || rate <= 0) return "";
+  if (unit !== "s" || rate < 120) return `${format(rate, 3)} ${unit}/s`;
+  const [size, name] = [[31557600, "a"], [86400, "d"], [3600, "h"], [60, "min"]].find(([size]) => rate >= 2 * size);
+  return `${format(rate / size, 3)} ${name}/s`;
+}
+
+/** The entry of `sorted` (rising or falling) that is nearest to `value`. */
+export function nearestIn(sorted, value) {
+  const rising = sorted[0] <= sorted.at(-1);
+  let low = 0;
+  let high = sorted.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] <= value === rising) low = middle;
+    else high = middle;
+  }
+  return Math.abs(sorted[low] - value) <= Math.abs(sorted[high] - value) ? low : high;
 }
 
 /** Up to `count` different frames in the order of play after `index`, every `skip`-th of them. */
@@ -81,6 +119,11 @@ export class Clock {
     return Math.floor(this.#due + 0.25);
   }
 
+  /** Steps that are due, with the part of the next one. */
+  get owed() {
+    return this.#due + 0.25;
+  }
+
   /** Take `steps`; at most one step stays owed, so that waiting is not followed by a rush. */
   take(steps) {
     this.#due = Math.min(this.#due - steps, 1);
@@ -90,11 +133,14 @@ export class Clock {
 // --- Pure parts: the cache -----------------------------------------------------------------------
 
 /** How far frame `i` is from being played, frames behind counting three times. */
-export function distance(i, index, direction, n, loop) {
+export function distance(i, index, direction, n, loop, first = 0, last = n - 1) {
+  if (index < first || index > last) [first, last] = [0, n - 1]; // somebody looks at the rest
+  if (i < first || i > last) return 4 * n + Math.abs(i - index);
   const ahead = (i - index) * direction;
   if (loop === "loop") {
-    const round = ((ahead % n) + n) % n;
-    return Math.min(round, 3 * (n - round));
+    const length = last - first + 1;
+    const round = ((ahead % length) + length) % length;
+    return Math.min(round, 3 * (length - round));
   }
   return ahead >= 0 ? ahead : -3 * ahead;
 }
@@ -172,13 +218,13 @@ export class FrameCache {
    * Give up frames until a twentieth below the limit, if above it. `kept` are the views in use;
    * frames of others go first.
    */
-  evict({ index, direction, n, loop, kept }) {
+  evict({ index, direction, n, loop, first, last, kept }) {
     if (this.bytes <= this.limit) return;
     const costs = [];
     for (const [view, frames] of this.#frames) {
       const foreign = kept.includes(view) ? 0 : Number.MAX_SAFE_INTEGER / 4;
       for (const i of frames.keys()) {
-        costs.push({ view, i, cost: foreign + distance(i, index, direction, n, loop) });
+        costs.push({ view, i, cost: foreign + distance(i, index, direction, n, loop, first, last) });
       }
     }
     costs.sort((a, b) => b.cost - a.cost);
@@ -473,6 +519,11 @@ const KEYS = {
   l: "loop",
   r: "reverse",
   m: "mode",
+  "[": "in",
+  "]": "out",
+  i: "in",
+  o: "out",
+  x: "all",
   c: "colour",
   n: "norm",
   a: "auto",
@@ -484,8 +535,20 @@ const KEYS = {
   Escape: "leave",
 };
 
+/**
+ * Whether the kernel is "busy" or "gone", or "" while all is well. `kernel` is what the host
+ * tells of it: undefined where it tells nothing, null where there is none.
+ */
+export function kernelState(kernel, waiting) {
+  if (kernel === null || kernel?.isDisposed || kernel?.connectionStatus === "disconnected") return "gone";
+  if (["dead", "terminating", "restarting", "autorestarting"].includes(kernel?.status)) return "gone";
+  if (kernel?.status === "idle" && waiting > GONE_MS) return "gone";
+  return waiting > BUSY_MS ? "busy" : "";
+}
+
 /** What a key press means, or null: with Ctrl, Alt or Meta it is somebody else's. */
 export function commandOf({ key, shiftKey, ctrlKey, altKey, metaKey }) {
+  if (altKey && !metaKey && (key === "[" || key === "]")) return KEYS[key]; // as many keyboards have them
   if (ctrlKey || altKey || metaKey) return null;
   if (key === "ArrowLeft") return shiftKey ? "back10" : "back";
   if (key === "ArrowRight") return shiftKey ? "forward10" : "forward";
@@ -497,8 +560,11 @@ export function commandOf({ key, shiftKey, ctrlKey, altKey, metaKey }) {
 
 const CMAPS = ["viridis", "magma", "cividis", "turbo", "RdBu_r", "gray"];
 const NORMS = ["linear", "log", "symlog"];
+const REDUCTIONS = { mean: "mean", max: "largest", min: "smallest", absmax: "farthest from 0" };
 const LOOPS = ["loop", "bounce", "once"];
 const FLOATS_BYTES = 2e6; // more than that would hold up the next scrub
+
+const GROUPS = Symbol.for("binref_sci.players");
 
 const now = () => performance.now();
 
@@ -540,6 +606,10 @@ export class Player {
     this.question = 0;
     this.lastReport = 0;
     this.reportLater = null;
+    this.times = null; // of all frames, once they are needed
+    this.group = null; // players on one clock
+    this.beyond = []; // by colour scale: whether a frame had values under or over the limits
+    this.gone = false; // the kernel no longer knows this player
     this.reported = null;
     this.telling = false;
     this.frameRequest = 0;
@@ -547,8 +617,10 @@ export class Player {
     this.options = model.get("options") ?? {};
     this.cache = new FrameCache(this.options.cache_bytes ?? 67108864);
     this.listen();
+    this.join(model.get("sync"));
     this.ticker = setInterval(() => this.watch(), 250);
-    this.model.send({ type: "ready" });
+    this.post({ type: "ready" });
+    this.needTimes();
     if ((this.options.autoplay || model.get("playing")) && !stillness()) this.play();
     else if (model.get("playing")) this.tell({ playing: false });
   }
@@ -566,6 +638,8 @@ export class Player {
     this.loop = get("loop", "loop");
     this.direction = get("direction", 1);
     this.stride = Math.max(1, get("stride", 1));
+    this.part = get("part", []);
+    this.reduce = get("reduce", "mean");
     this.positions = get("positions", []);
     this.live = get("live", {});
     this.attached = this.live.attached === true;
@@ -584,11 +658,11 @@ export class Player {
       });
     on("index", (index) => this.seek(index));
     on("playing", (playing) => (playing ? this.play() : this.pause()));
-    on("fps", (fps) => (this.fps = fps));
-    on("mode", (mode) => (this.mode = mode));
-    on("loop", (loop) => (this.loop = loop));
-    on("direction", (direction) => (this.direction = direction));
-    on("stride", (stride) => (this.stride = Math.max(1, stride)));
+    for (const name of ["fps", "mode", "loop", "direction", "stride", "part"]) {
+      on(name, (value) => this.setting(name, value));
+    }
+    on("reduce", (how) => this.reduceBy(how));
+    on("sync", (name) => this.join(name));
     on("positions", (positions) => (this.positions = positions));
     on("status", (status) => (this.status = status ?? {}));
     on("colours", (colours) => (this.colours = colours));
@@ -603,6 +677,7 @@ export class Player {
       this.n = n;
       if (this.attached && n > 0) this.go(n - 1);
       else if (this.index >= n) this.go(Math.max(0, n - 1));
+      this.needTimes();
       this.want();
     });
     on("live", (live) => {
@@ -610,7 +685,20 @@ export class Player {
       this.attached = this.live.attached === true;
       if (this.attached && this.index !== this.n - 1) this.go(this.n - 1);
     });
+    this.model.on("comm_live_update", () => {
+      this.doubted = now(); // lost or found: if anybody answers, it is there
+      this.post({ type: "ready" });
+    });
     this.model.on("msg:custom", (content, buffers) => this.receive(content, buffers));
+  }
+
+  /** Send to the kernel. A host whose kernel has gone may refuse, which ends nothing here. */
+  post(content) {
+    try {
+      this.model.send(content);
+    } catch {
+      this.gone = true;
+    }
   }
 
   /** Tell Python; the change event of our own set is not a seek. */
@@ -639,6 +727,7 @@ export class Player {
     clearTimeout(this.reportLater);
     cancelAnimationFrame(this.frameRequest);
     this.disposed = true;
+    this.join("");
     this.cache.clear();
     this.parts.clear();
     this.floats = null;
@@ -648,13 +737,27 @@ export class Player {
   // --- where the playhead is ---
 
   get order() {
-    return { n: this.n, loop: this.loop, stride: this.stride };
+    const { n, loop, stride, part } = this;
+    const [first, last] = part.length === 2 ? part.map((at) => Math.min(at, n - 1)) : [0, n - 1];
+    return { n, loop, stride, first, last };
+  }
+
+  /** Mark the start ("in") or the end ("out") of the part that is played; "all": play all again. */
+  mark(what) {
+    this.setting("part", what === "all" ? [] : markedPart(this.part, what, this.index, this.n));
+  }
+
+  /** One button for all of it: the start, then the end, then all again. */
+  markNext() {
+    if (this.part.length === 0) this.mark(this.index < this.n - 1 ? "in" : "out");
+    else if (this.part[1] === this.n - 1 && this.index > this.part[0]) this.mark("out");
+    else this.mark("all");
   }
 
   play() {
     if (this.playing || this.n < 2) return;
     if (this.loop === "once" && following(this.index, this.direction, this.order).ended) {
-      this.go(this.direction > 0 ? 0 : this.n - 1); // from the end: once more
+      this.go(this.direction > 0 ? this.order.first : this.order.last); // from the end: once more
     }
     this.playing = true;
     this.scrubbed = -Infinity;
@@ -662,6 +765,7 @@ export class Player {
     this.painted.reset();
     this.gen += 1;
     this.tell({ playing: true, direction: this.direction });
+    this.along((other) => other.play());
     this.want();
     this.refresh();
   }
@@ -672,6 +776,7 @@ export class Player {
     this.gen += 1;
     this.reported = this.index;
     this.tell({ playing: false, index: this.index, direction: this.direction });
+    this.along((other) => other.pause());
     this.settle();
     this.want();
     this.refresh();
@@ -715,6 +820,7 @@ export class Player {
       }, REST_MS);
     }
     if (before !== this.index && !this.playing) this.count(this.exact(this.index));
+    this.along((other) => other.seek(other.indexFor(this, this.index), { scrub }));
     this.want();
     this.refresh();
     this.reportSoon();
@@ -740,7 +846,7 @@ export class Player {
 
   attach(on) {
     this.attached = on;
-    this.model.send({ type: "attach", on });
+    this.post({ type: "attach", on });
     this.refresh();
   }
 
@@ -749,6 +855,15 @@ export class Player {
     this.gen += 1;
     this.clock.reset();
     this.tell({ [name]: value });
+    this.needTimes();
+    this.along((other) => other.setting(name, name === "part" ? value.map((i) => other.indexFor(this, i)) : value));
+    this.want();
+    this.refresh();
+  }
+
+  reduceBy(how) {
+    this.reduce = how;
+    this.gen += 1;
     this.want();
     this.refresh();
   }
@@ -769,9 +884,128 @@ export class Player {
     this.failed.clear();
     this.labels.clear();
     this.wanted.clear();
+    this.beyond = [];
     this.floats = null;
     this.gen += 1;
     this.want();
+  }
+
+  // --- players on one clock ---
+
+  /** Join the players of this page that have a name in common; "" leaves them. */
+  join(name) {
+    // the registry is the page's: a host may load this module once for each player
+    const groups = (globalThis[GROUPS] ??= new Map());
+    this.group?.delete(this);
+    this.group = null;
+    if (!name) return;
+    if (!groups.has(name)) groups.set(name, new Set());
+    this.group = groups.get(name);
+    const [other] = this.group;
+    this.group.add(this);
+    for (const one of this.group) one.needTimes();
+    if (!other) return;
+    const { fps, mode, loop, direction, stride } = other;
+    Object.assign(this, { fps, mode, loop, direction, stride });
+    this.tell({ fps, mode, loop, direction, stride });
+    this.index = this.indexFor(other, other.index);
+    if (other.playing) this.play();
+  }
+
+  get others() {
+    return this.group ? [...this.group].filter((other) => other !== this && !other.disposed) : [];
+  }
+
+  /** Whose clock it is: the first that plays and can be seen. */
+  get leader() {
+    if (!this.group) return this;
+    return [...this.group].find((one) => one.playing && one.visible && !one.disposed) ?? this;
+  }
+
+  /** Do something with all others of the group; what they do then does not come back. */
+  along(action) {
+    if (this.led) return;
+    for (const other of this.others) {
+      other.led = true;
+      try {
+        action(other);
+      } finally {
+        other.led = false;
+      }
+    }
+  }
+
+  /** The frame that belongs to frame `i` of another player: of the same time, else the same step. */
+  indexFor(other, i) {
+    const [mine, its] = [this.times, other.times];
+    const last = Math.max(0, this.n - 1);
+    if (!mine?.length || !its?.length || this.scene.pace?.clock !== other.scene.pace?.clock) return Math.min(i, last);
+    if (mine.length === its.length && mine[0] === its[0] && mine.at(-1) === its.at(-1)) return Math.min(i, last);
+    return nearestIn(mine, its[Math.min(i, its.length - 1)]);
+  }
+
+  /** Stand where `leader` stands, as it plays. */
+  place(leader) {
+    const before = this.index;
+    this.index = this.indexFor(leader, leader.index);
+    this.direction = leader.direction;
+    if (this.index === before) return;
+    this.count(this.ready(this.index));
+    if (now() - this.lastReport >= PLAY_REPORT_MS) this.report();
+    this.playAsk();
+    this.refresh(false);
+  }
+
+  /** Up to `count` frames to come, as the player has them that keeps the clock. */
+  ahead(count) {
+    const { leader } = this;
+    const found = upcoming(leader.index, leader.direction, leader.order, count);
+    return leader === this ? found : [...new Set(found.map((i) => this.indexFor(leader, i)))];
+  }
+
+  /** Whether a frame is here, and those that belong to it in all that can be seen. */
+  allReady(i) {
+    const waits = (other) => other.playing && other.visible && !other.ready(other.indexFor(this, i));
+    return this.ready(i) && !this.others.some(waits);
+  }
+
+  // --- times ---
+
+  /** Ask for the times of all frames, once they are of use. */
+  needTimes() {
+    const there = this.times?.length ?? 0;
+    if (!this.scene.pace || there >= this.n) return;
+    if (this.mode === "timed" || (this.group?.size ?? 0) > 1) this.post({ type: "times", from: there });
+  }
+
+  receiveTimes({ from }, [bytes]) {
+    const more = numbersOf(Float64Array, bytes);
+    const old = this.times ?? new Float64Array(0);
+    if (from > old.length) return;
+    this.times = new Float64Array(from + more.length);
+    this.times.set(old.subarray(0, from));
+    this.times.set(more, from);
+  }
+
+  /** In step with time: how many steps are due, and how many mean steps they last. */
+  timedSteps() {
+    const { times, clock, order } = this;
+    let at = { index: this.index, direction: this.direction };
+    let due = 0;
+    let cost = 0;
+    while (due < 1000) {
+      const next = following(at.index, at.direction, order);
+      const passed = times ? Math.abs(times[next.index] - times[at.index]) : 0;
+      const turned = (next.index - at.index) * at.direction <= 0; // from the end to the start
+      const share = passed / (this.scene.pace?.step * order.stride);
+      const lasts = next.ended || turned || !(share > 0) ? 1 : Math.min(share, LONGEST_STEP_S * this.fps);
+      if (clock.owed < cost + lasts) break;
+      cost += lasts;
+      due += 1;
+      at = next;
+      if (next.ended) break;
+    }
+    return [due, cost];
   }
 
   // --- what is looked at, and how closely ---
@@ -791,19 +1025,21 @@ export class Player {
 
   /** The views in use; made anew only when what is looked at has changed. */
   get looks() {
-    const { window, lod, scene } = this;
+    const { window, lod, scene, reduce } = this;
     const old = this.lastLooks;
-    if (old && old.window === window && old.lod === lod && old.scene === scene) return old;
-    const play = this.viewFor(lod, "stride");
-    const rest = this.viewFor(lod, scene.kind === "line" ? "stride" : "mean");
+    if (old && old.window === window && old.lod === lod && old.scene === scene && old.reduce === reduce) return old;
+    const line = scene.kind === "line";
+    // what was asked for, as a front is lost by leaving cells out; a mean only at rest
+    const play = this.viewFor(lod, line || reduce === "mean" ? "stride" : reduce);
+    const rest = this.viewFor(lod, line ? "stride" : reduce);
     const cells = this.cells(lod);
     // a picture small enough to come at once, where the exact one is not
-    const big = scene.kind !== "line" && cells > 4 * COARSE_CELLS;
+    const big = !line && cells > 4 * COARSE_CELLS;
     const coarse = big ? this.viewFor(lod * Math.ceil(Math.sqrt(cells / COARSE_CELLS)), "stride") : null;
     const ids = (...views) => [...new Set(views.filter(Boolean).map(({ id }) => id))];
     const playing = ids(play, coarse);
     const resting = ids(rest, play, coarse);
-    this.lastLooks = { window, lod, scene, play, rest, coarse, playing, resting };
+    this.lastLooks = { window, lod, scene, reduce, play, rest, coarse, playing, resting };
     return this.lastLooks;
   }
 
@@ -905,16 +1141,16 @@ export class Player {
     if (this.playing) {
       const view = this.playView;
       let list;
-      if (this.mode === "realtime") {
+      if (this.mode !== "every") {
         const lead = Math.ceil((this.trip.ms * this.fps) / 1000);
         const ahead = Math.min(capacity, 4 * LIST_LENGTH) + lead;
-        list = upcoming(at, this.direction, this.order, ahead)
+        list = this.ahead(ahead)
           .slice(lead)
           .filter((i) => this.due(i) && missing(view)(i));
         this.adapt(list.length === 0);
       } else {
         const ahead = Math.min(capacity, AHEAD_PLAYING);
-        list = [at, ...upcoming(at, this.direction, this.order, ahead)].filter(missing(view));
+        list = [at, ...this.ahead(ahead)].filter(missing(view));
       }
       return { view, fmt, list: list.slice(0, LIST_LENGTH) };
     }
@@ -994,7 +1230,7 @@ export class Player {
     this.credit = credit;
     this.listed = list.length;
     this.got = 0;
-    this.model.send(message);
+    this.post(message);
   }
 
   creditOf(view, fmt, list) {
@@ -1013,7 +1249,7 @@ export class Player {
    */
   more() {
     const half = Math.min(Math.max(1, this.credit >> 1), this.listed);
-    if (this.got >= half || (this.playing && this.mode === "realtime")) this.want();
+    if (this.got >= half || (this.playing && this.mode !== "every")) this.want();
   }
 
   /** Four times a second: is the kernel busy, has a want been lost. */
@@ -1021,16 +1257,19 @@ export class Player {
     if (this.disposed) return;
     const time = now();
     const waiting = this.asked === null || !this.visible ? 0 : time - this.asked;
-    const busy = waiting > BUSY_MS;
-    if (busy !== this.busy) {
+    const kernel = kernelState(this.model.widget_manager?.kernel, waiting);
+    if (kernel === "gone" || (this.doubted && time - this.doubted > DOUBT_MS)) this.gone = true;
+    const busy = kernel !== "" || this.gone;
+    if (busy !== this.busy || this.gone !== this.wasGone) {
       this.busy = busy;
+      this.wasGone = this.gone;
       this.refresh();
     }
     if (busy && time - this.sentAt > ASK_AGAIN_MS) this.want({ again: true });
     if (this.telemetry || this.playing) this.refresh();
     if (this.playing && time - (this.lastStats ?? 0) > STATS_MS) {
       this.lastStats = time;
-      this.model.send({ type: "stats", ...this.stats() });
+      this.post({ type: "stats", ...this.stats() });
     }
   }
 
@@ -1061,6 +1300,8 @@ export class Player {
 
   receive(content, buffers) {
     if (this.disposed) return;
+    this.gone = false;
+    this.doubted = null;
     const answer = {
       probe: () => this.probe(content, buffers),
       coords: () => {
@@ -1074,6 +1315,7 @@ export class Player {
         answered?.(content);
       },
       series: () => this.receiveSeries(content, buffersOf(content, buffers)),
+      times: () => this.receiveTimes(content, buffersOf(content, buffers)),
       error: () => this.receiveError(content),
     }[content.type];
     answer?.();
@@ -1082,7 +1324,7 @@ export class Player {
   probe(content, buffers) {
     if (intact(buffers)) return;
     this.fallback = true;
-    this.model.send({ type: "fallback" });
+    this.post({ type: "fallback" });
     this.refresh();
   }
 
@@ -1121,6 +1363,7 @@ export class Player {
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.more();
     this.refresh(false);
+    if (this.playing && this.leader !== this) this.leader.refresh(false); // it may wait for this one
   }
 
   receiveError({ text, i }) {
@@ -1165,7 +1408,7 @@ export class Player {
     this.question += 1;
     this.questionAt = now();
     this.questions.set(this.question, answered);
-    this.model.send({ type: "value", id: this.question, i, panel, fx, fy });
+    this.post({ type: "value", id: this.question, i, panel, fx, fy });
     return true;
   }
 
@@ -1198,13 +1441,13 @@ export class Player {
     const numbers = [...this.pins.keys()].filter(Number.isInteger);
     const id = Math.max(0, ...numbers) + 1;
     this.addPin({ id, panel, fx, fy });
-    this.model.send({ type: "pin", id, panel, fx, fy });
+    this.post({ type: "pin", id, panel, fx, fy });
     this.refresh();
   }
 
   unpin(id) {
     this.pins.delete(id);
-    this.model.send({ type: "unpin", id });
+    this.post({ type: "unpin", id });
     this.refresh();
   }
 
@@ -1226,17 +1469,17 @@ export class Player {
   }
 
   limits(how, more = {}) {
-    this.model.send({ type: "limits", how, colour: 0, i: this.index, ...more });
+    this.post({ type: "limits", how, colour: 0, i: this.index, ...more });
   }
 
   nextColour() {
     const at = CMAPS.indexOf(this.colours[0]?.cmap);
-    this.model.send({ type: "colour", cmap: CMAPS[(at + 1) % CMAPS.length] });
+    this.post({ type: "colour", cmap: CMAPS[(at + 1) % CMAPS.length] });
   }
 
   nextNorm() {
     const at = NORMS.indexOf(this.colours[0]?.norm);
-    this.model.send({ type: "norm", kind: NORMS[(at + 1) % NORMS.length] });
+    this.post({ type: "norm", kind: NORMS[(at + 1) % NORMS.length] });
   }
 
   // --- painting ---
@@ -1262,24 +1505,29 @@ export class Player {
   animate(time) {
     this.frameRequest = 0;
     if (this.disposed) return;
-    if (this.playing && this.visible) this.advance(time);
-    else this.clock.reset();
+    if (this.playing && this.visible && this.leader === this) this.advance(time);
+    else {
+      this.clock.reset();
+      this.starving = false;
+    }
     this.paint();
     if (this.playing && this.visible && !this.starving) this.refresh(false);
   }
 
   advance(time) {
+    this.starving = false; // else it waits for a frame, which has it painted when it comes
     this.clock.tick(time, this.fps);
     let { due } = this.clock;
+    let cost = null; // of the steps that are due, where they are not alike
+    if (this.mode === "timed") [due, cost] = this.timedSteps();
     if (due < 1) return;
     const every = this.mode === "every";
-    this.starving = false; // waits for a frame, which has it painted when it comes
     if (every) due = 1;
     let at = { index: this.index, direction: this.direction, ended: false };
     let taken = 0;
     while (taken < due && !at.ended) {
       const next = following(at.index, at.direction, this.order);
-      if (every && !next.ended && !this.ready(next.index)) {
+      if (every && !next.ended && !this.allReady(next.index)) {
         this.count(false);
         this.starving = true;
         break;
@@ -1288,7 +1536,7 @@ export class Player {
       taken += 1;
       if (!every && this.due(at.index) && !this.ready(at.index)) this.starved = true;
     }
-    this.clock.take(every ? taken : due);
+    this.clock.take(cost ?? (every ? taken : due));
     if (at.ended && this.attached && this.live.state === "writing") return;
     const moved = at.index !== this.index;
     this.index = at.index;
@@ -1299,6 +1547,7 @@ export class Player {
       this.counts.dropped += Math.max(0, taken - 1) + (hit ? 0 : 1);
       if (this.attached && at.index !== this.n - 1) this.attach(false);
       if (now() - this.lastReport >= PLAY_REPORT_MS) this.report();
+      this.along((other) => other.place(this));
       this.playAsk();
     }
     if (at.ended) this.pause();
@@ -1307,7 +1556,7 @@ export class Player {
   /** Frames that were asked for bring the next want with them; else frames come into reach. */
   playAsk() {
     const since = now() - this.wantedAt;
-    if (this.mode === "realtime" ? since > 100 : this.asked === null && since > this.patience) this.want();
+    if (this.mode !== "every" ? since > 100 : this.asked === null && since > this.patience) this.want();
   }
 
   /** Milliseconds in which a small part of what may be cached ahead is played. */
@@ -1359,6 +1608,7 @@ const ICONS = {
   loop: "M12.6 6.2A5 5 0 0 0 3.6 5.4L2.4 4.2V8h3.8L4.7 6.5a3.4 3.4 0 0 1 6.3.3zM3.4 9.8a5 5 0 0 0 9 .8l1.2 1.2V8H9.8l1.5 1.5a3.4 3.4 0 0 1-6.3-.3z",
   bounce: "M1 8l3.6-3.4v2.5h6.8V4.6L15 8l-3.6 3.4V8.9H4.6v2.5z",
   once: "M1.5 7.1h7.4V4.6L12.5 8l-3.6 3.4V8.9H1.5zM13 3.6h1.5v8.8H13z",
+  part: "M2 3h4v1.5H3.6v7H6V13H2zM14 3h-4v1.5h2.4v7H10V13h4zM6.6 5.4v5.2L11 8z",
   reverse: "M14.5 7.1H6.6V4.2L1.5 8l5.1 3.8V8.9h7.9z",
   gauge: "M2 13V9h2.2v4zM6.9 13V3h2.2v10zM11.8 13V6H14v7z",
   save: "M7.2 2h1.6v6l2.2-2.2 1.1 1.1L8 11 3.9 6.9 5 5.8 7.2 8zM2.5 12.4h11V14h-11z",
@@ -1409,18 +1659,41 @@ function show(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;
 }
 
-/** A canvas of `width` x `height` CSS pixels at the resolution of the display; its context. */
-function prepare(canvas, width, height, ratio) {
+/** A drawing context of `canvas`, made as large as `width` x `height` CSS pixels need; empty. */
+function sheetOf(canvas, width, height, ratio) {
   const across = Math.max(1, Math.round(width * ratio));
   const down = Math.max(1, Math.round(height * ratio));
   if (canvas.width !== across) canvas.width = across;
   if (canvas.height !== down) canvas.height = down;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   return context;
+}
+
+/** A canvas of `width` x `height` CSS pixels at the resolution of the display; its context. */
+function prepare(canvas, width, height, ratio) {
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  return sheetOf(canvas, width, height, ratio);
+}
+
+/**
+ * Draw what changes seldom. A canvas that was drawn on is copied anew with each frame of the page;
+ * one that was given a picture is not.
+ */
+function drawn(canvas, width, height, ratio, draw) {
+  if (!globalThis.OffscreenCanvas) {
+    draw(prepare(canvas, width, height, ratio));
+    return;
+  }
+  const sheet = new OffscreenCanvas(1, 1);
+  draw(sheetOf(sheet, width, height, ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  canvas.width = sheet.width;
+  canvas.height = sheet.height;
+  canvas.getContext("bitmaprenderer").transferFromImageBitmap(sheet.transferToImageBitmap());
 }
 
 const CURVES = {
@@ -1461,6 +1734,7 @@ function inks(root) {
 
 const TICK = 4;
 const SMALL = 11;
+const MOST_NAMED = 8; // curves in a legend: as many as there are colours
 const MEDIUM = 12;
 
 /** Ticks of an axis inside the window from..to (fractions along the axis): [[0..1, label], ...]. */
@@ -1758,9 +2032,10 @@ class Panel {
       width: `${width}px`,
       height: `${height}px`,
     });
-    const context = prepare(this.axes, whole.width, whole.height, ratio);
     const box = { x: margins.left, y: margins.top, width, height };
-    drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    drawn(this.axes, whole.width, whole.height, ratio, (context) => {
+      drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    });
     show(this.bar, barHeight > 0);
     if (barHeight > 0) {
       this.bar.style.top = `${whole.height - barHeight}px`;
@@ -1854,24 +2129,26 @@ class Panel {
   }
 
   drawOwnBar(margins, width, barHeight) {
-    const { colours } = this;
+    const colours = this.view.scaleOf(this.scene.colour);
     const table = this.player.tables[this.scene.colour];
     if (!table) return;
-    const context = prepare(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio);
     const box = { x: margins.left, y: 6, width, height: 10 };
     attribute(this.bar, "aria-label", barLabel(colours));
-    drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
+    drawn(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio, (context) => {
+      drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
+    });
   }
 
   drawLegend() {
     const { lines = [] } = this.scene;
     const { curves } = this.view.inks;
-    const names = lines.map((label, k) => {
+    const names = lines.slice(0, MOST_NAMED).map((label, k) => {
       const dash = element("span", { class: "br-dash" });
       dash.style.background = curves[k % curves.length];
       return element("span", {}, dash, label);
     });
-    this.legend.replaceChildren(...(lines.length > 1 ? names : []));
+    const more = lines.length > MOST_NAMED ? [element("span", {}, `and ${lines.length - MOST_NAMED} more`)] : [];
+    this.legend.replaceChildren(...(lines.length > 1 ? names : []), ...more);
   }
 
   drawPins() {
@@ -1985,13 +2262,15 @@ class Panel {
 
 const OWN_BAR = 54; // height of a colour bar under its panel
 const THUMB = 16; // width of the slider's thumb, as in the style sheet
-const MODES = { every: "every frame", realtime: "real time" };
+const MODES = { every: "every frame", realtime: "real time", timed: "as time passes" };
+const GONE = "The kernel was restarted or has ended. What is here still plays; run the cell again for more.";
 const HELP = [
   ["Space", "play, pause"],
   ["← →", "one step; with Shift ten"],
   ["Home End", "first; last (follows a running solve)"],
   ["+ −", "faster, slower"],
   ["L R M", "loop, reverse, every frame or real time"],
+  ["[ ] X", "play from here on; up to here; all again"],
   ["C N", "colours, norm"],
   ["A F", "limits: sampled, of all frames"],
   ["S T", "save a picture, telemetry"],
@@ -2035,7 +2314,7 @@ class View {
     this.pill = element("button", { class: "br-pill br-live", type: "button", hidden: true, onclick: () => player.end() });
     this.badge = element("span", { class: "br-pill br-busy", role: "status" });
     this.work = element("span", { class: "br-pill br-work", role: "status" });
-    this.stop = this.button("stop", "Stop", () => player.model.send({ type: "stop" }), { text: "stop" });
+    this.stop = this.button("stop", "Stop", () => player.post({ type: "stop" }), { text: "stop" });
     const head = element("div", { class: "br-head" }, this.title, this.badge, this.work, this.stop, this.pill);
 
     this.grid = element("div", { class: "br-grid" });
@@ -2051,9 +2330,10 @@ class View {
     const line = element("div", { class: "br-readout" }, this.readout, this.clipped);
 
     this.cachedBar = element("canvas", { class: "br-cached", "aria-hidden": "true" });
+    this.partMark = element("div", { class: "br-part", "aria-hidden": "true", hidden: true });
     this.slider = element("input", { type: "range", class: "br-range", min: "0", step: "1", "aria-label": scene.dim || "step" });
     this.slider.addEventListener("input", () => player.seek(Number(this.slider.value), { scrub: true }));
-    const timeline = element("div", { class: "br-timeline" }, this.cachedBar, this.slider);
+    const timeline = element("div", { class: "br-timeline" }, this.cachedBar, this.partMark, this.slider);
 
     this.root.append(head, this.stage, line, timeline, this.buildControls(), this.buildSliders());
     this.root.append(this.buildColours(), this.buildSeries(), this.buildHelp());
@@ -2114,9 +2394,13 @@ class View {
     const where = element("div", { class: "br-where" }, this.timeLabel, this.position);
 
     this.speed = element("output", { class: "br-speed", "aria-label": "Speed" });
+    this.simulated = element("span", { class: "br-simulated", title: "Simulated time a second" });
+    this.partButton = this.button("part", "Mark a part", () => player.markNext(), { toggle: true });
     this.loopButton = this.button("loop", "Loop", command("loop"));
     this.reverseButton = this.button("reverse", "Backwards", command("reverse"), { toggle: true });
-    this.mode = this.select("mode", "Pace", Object.entries(MODES), (mode) => player.setting("mode", mode));
+    const uneven = player.scene.pace && !player.scene.pace.even;
+    const modes = Object.entries(MODES).filter(([mode]) => mode !== "timed" || uneven || player.mode === mode);
+    this.mode = this.select("mode", "Pace", modes, (mode) => player.setting("mode", mode));
     const strides = [1, 2, 5, 10, 20, 50, 100].map((stride) => [String(stride), stride === 1 ? "all steps" : `every ${stride}th`]);
     strides[1][1] = "every 2nd";
     this.strideSelect = this.select("stride", "Stride", strides, (stride) => player.setting("stride", Number(stride)));
@@ -2126,11 +2410,13 @@ class View {
       this.button("slower", "Slower", command("slower"), { text: "−" }),
       this.speed,
       this.button("faster", "Faster", command("faster"), { text: "+" }),
+      this.simulated,
     );
     const ways = element(
       "div",
       { class: "br-group", role: "group", "aria-label": "Order" },
       this.loopButton,
+      this.partButton,
       this.reverseButton,
       this.mode,
       this.strideSelect,
@@ -2201,10 +2487,19 @@ class View {
     });
     show(this.which, names.length > 1);
     const line = scene.kind === "line";
-    this.cmap = this.select("cmap", "Colormap", CMAPS.map((name) => [name, name]), (cmap) => player.model.send({ type: "colour", cmap }));
-    this.norm = this.select("norm", "Norm", NORMS.map((name) => [name, name]), (kind) => player.model.send({ type: "norm", kind }));
-    show(this.cmap, !line);
-    show(this.norm, !line);
+    this.cmap = this.select("cmap", "Colormap", CMAPS.map((name) => [name, name]), (cmap) => player.post({ type: "colour", cmap }));
+    const turn = () => {
+      const { value } = this.cmap;
+      player.post({ type: "colour", cmap: value.endsWith("_r") ? value.slice(0, -2) : `${value}_r` });
+    };
+    this.inverted = this.button("invert", "Colours the other way round", turn, { text: "invert", toggle: true });
+    this.reduce = this.select("reduce", "Cells of one pixel", Object.entries(REDUCTIONS), (how) => {
+      player.tell({ reduce: how });
+      player.reduceBy(how);
+    });
+    const several = element("label", { class: "br-several" }, "several cells a pixel: ", this.reduce);
+    this.norm = this.select("norm", "Norm", NORMS.map((name) => [name, name]), (kind) => player.post({ type: "norm", kind }));
+    for (const one of [this.cmap, this.inverted, this.norm, several]) show(one, !line);
     const field = (label) => {
       const input = element("input", { type: "number", step: "any", class: "br-number", "aria-label": label });
       input.addEventListener("change", () => this.giveLimits());
@@ -2217,9 +2512,10 @@ class View {
     this.colourPanel = element(
       "div",
       { class: "br-colours", role: "group", "aria-label": "Colours and limits", hidden: true },
-      element("div", { class: "br-group" }, this.which, this.cmap, this.norm),
+      element("div", { class: "br-group" }, this.which, this.cmap, this.inverted, this.norm),
       element("div", { class: "br-group" }, this.low, element("span", {}, "to"), this.high, this.rule),
-      element("div", { class: "br-group" }, rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
+      element("div", { class: "br-group" }, "limits from:", rule("sampled", "a sample"), rule("frame", "this frame"), rule("full", "all frames")),
+      several,
     );
     return this.colourPanel;
   }
@@ -2240,6 +2536,8 @@ class View {
     const { cmap, norm, vmin, vmax, rule } = this.player.colours[this.scale] ?? {};
     this.pick(this.cmap, cmap);
     this.pick(this.norm, norm);
+    this.pick(this.reduce, this.player.reduce);
+    attribute(this.inverted, "aria-pressed", String(cmap?.endsWith("_r") ?? false));
     const active = this.root.getRootNode().activeElement;
     for (const [input, value] of [[this.low, vmin], [this.high, vmax]]) {
       if (input !== active && input.valueAsNumber !== value) input.value = String(value);
@@ -2423,23 +2721,25 @@ class View {
     if (panels.length === 0) return;
     const [{ margins, width, height }] = panels;
     this.barOf.forEach(({ colour: k, canvas }, order) => {
-      const colours = this.player.colours[k];
+      const colours = this.scaleOf(k);
       const table = this.player.tables[k];
-      if (!colours || !table) return;
+      if (!table) return;
       const bad = this.badSeen === true;
       const { inks: ink } = this;
       attribute(canvas, "aria-label", barLabel(colours));
       if (vertical) {
         const tall = this.tall({ panels, rows, columns });
         const room = barWidths[order];
-        const context = prepare(canvas, room, margins.top + tall + 26, this.ratio);
         const box = { x: 1, y: margins.top, width: 14, height: tall };
-        drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        drawn(canvas, room, margins.top + tall + 26, this.ratio, (context) => {
+          drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        });
       } else {
         const wide = (width + margins.left + margins.right) * columns - margins.left - margins.right;
-        const context = prepare(canvas, wide + margins.left + margins.right, 58, this.ratio);
         const box = { x: margins.left, y: 6, width: Math.max(80, wide), height: 12 };
-        drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        drawn(canvas, wide + margins.left + margins.right, 58, this.ratio, (context) => {
+          drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        });
       }
     });
   }
@@ -2502,6 +2802,9 @@ class View {
       loop: () => player.setting("loop", LOOPS[(LOOPS.indexOf(player.loop) + 1) % LOOPS.length]),
       reverse: () => player.setting("direction", -player.direction),
       mode: () => player.setting("mode", player.mode === "every" ? "realtime" : "every"),
+      in: () => player.mark("in"),
+      out: () => player.mark("out"),
+      all: () => player.mark("all"),
       colour: () => player.can("colours") && player.nextColour(),
       norm: () => player.can("colours") && player.nextNorm(),
       auto: () => player.can("colours") && player.limits("sampled"),
@@ -2628,6 +2931,7 @@ class View {
     let cells = 0;
     let outside = 0;
     let bad = 0;
+    this.seeBeyond(frame);
     frame.stats?.forEach((stats, k) => {
       const [rows, columns] = frame.shapes[k];
       cells += rows * columns;
@@ -2639,6 +2943,10 @@ class View {
       this.relayout();
     }
     const words = [];
+    const [only] = frame.stats ?? [];
+    if (frame.stats?.length === 1 && only.lo !== null) {
+      words.push(`${frame.lod > 1 ? "≈ " : ""}${format(only.lo, 4)} to ${format(only.hi, 4)}`);
+    }
     if (outside > 0) words.push(`${percent(outside / cells)} outside the limits`);
     if (bad > 0) words.push(`${percent(bad / cells)} no data`);
     say(this.clipped, words.join(" · "));
@@ -2654,21 +2962,49 @@ class View {
     });
   }
 
+  /** Give the bar an arrow for what lies beyond the limits, once a frame has any. */
+  seeBeyond(frame) {
+    const { beyond, scene } = this.player;
+    let more = false;
+    frame.stats?.forEach(({ under, over }, k) => {
+      const seen = (beyond[scene.panels[k]?.colour ?? 0] ??= { min: false, max: false });
+      more ||= (under > 0 && !seen.min) || (over > 0 && !seen.max);
+      seen.min ||= under > 0;
+      seen.max ||= over > 0;
+    });
+    if (more) this.relayout();
+  }
+
+  /** A colour scale as its bar is drawn: with arrows too for what has been seen beyond. */
+  scaleOf(k) {
+    const { player } = this;
+    const colours = player.colours[k] ?? {};
+    const seen = player.beyond[k];
+    if (!seen || colours.extend_given) return colours;
+    const [min, max] = ["min", "max"].map((end) => seen[end] || colours.extend === end || colours.extend === "both");
+    return { ...colours, extend: min ? (max ? "both" : "min") : max ? "max" : "neither" };
+  }
+
   /** What changes with every frame. */
   paintPosition(frame) {
     const { player } = this;
     const { index, n } = player;
-    const label = player.labels.get(index);
-    say(this.timeLabel, label ?? frame?.label ?? "");
-    say(this.position, n > 0 ? `${index + 1} / ${n}` : "no steps yet");
     flag(this.root, "index", String(index));
     flag(this.root, "playing", player.playing ? "1" : "0");
+    const time = now();
+    // words and slider make the host lay out its page again: as often as can be read
+    if (player.playing && time - (this.worded ?? 0) < WORDS_MS) return;
+    this.worded = time;
+    const label = player.labels.get(index);
+    say(this.timeLabel, label ?? frame?.label ?? "");
+    const part = player.part.length === 2 ? ` (${player.part[0] + 1} to ${player.part[1] + 1})` : "";
+    say(this.position, n > 0 ? `${index + 1} / ${n}${part}` : "no steps yet");
     const most = String(Math.max(0, n - 1));
     if (this.slider.max !== most) this.slider.max = most;
     const at = String(index);
     if (this.slider.value !== at) this.slider.value = at;
-    if (!player.playing || now() - (this.spokenAt ?? 0) > 500) {
-      this.spokenAt = now();
+    if (!player.playing || time - (this.spokenAt ?? 0) > 500) {
+      this.spokenAt = time;
       attribute(this.slider, "aria-valuetext", spoken(index, n, label ?? ""));
     }
     const note = player.failed.get(index) ?? player.error ?? "";
@@ -2694,7 +3030,10 @@ class View {
     this.name(this.loopButton, { loop: "Loop", bounce: "Back and forth", once: "Once" }[player.loop] + " (L)");
     attribute(this.reverseButton, "aria-pressed", String(player.direction < 0));
     attribute(this.gauge, "aria-pressed", String(player.telemetry));
-    if (this.mode.value !== player.mode) this.mode.value = player.mode;
+    this.pick(this.mode, player.mode, MODES[player.mode]);
+    this.paintPart();
+    const { pace } = player.scene;
+    say(this.simulated, pace ? simulated(player.fps * player.stride * pace.step, pace.unit) : "");
     this.pick(this.strideSelect, String(player.stride), `every ${player.stride}th`);
     this.paintColours();
     this.sliders.forEach(({ slider, input, value }, k) => {
@@ -2711,6 +3050,24 @@ class View {
     this.paintPins();
   }
 
+  /** The part that is played: its place on the timeline, and what the button for it does next. */
+  paintPart() {
+    const { player } = this;
+    const { part, n } = player;
+    show(this.partMark, part.length === 2);
+    attribute(this.partButton, "aria-pressed", String(part.length === 2));
+    if (part.length !== 2) {
+      this.name(this.partButton, "Play only a part: from here on ([)");
+      return;
+    }
+    const [first, last] = part;
+    const open = last === n - 1 && player.index > first;
+    this.name(this.partButton, open ? "Play only up to here (])" : "Play all steps again (X)");
+    const share = (i) => Math.min(1, Math.max(0, i / Math.max(1, n - 1)));
+    this.partMark.style.left = `calc(${THUMB / 2}px + (100% - ${THUMB}px) * ${share(first)})`;
+    this.partMark.style.right = `calc(${THUMB / 2}px + (100% - ${THUMB}px) * ${1 - share(last)})`;
+  }
+
   name(node, label) {
     attribute(node, "aria-label", label);
     attribute(node, "title", label);
@@ -2719,9 +3076,12 @@ class View {
   paintPills() {
     const { player } = this;
     const { live, status } = player;
-    say(this.badge, player.busy ? "kernel busy" : player.fallback ? "text transport" : "");
+    const missing = player.gone ? "kernel gone" : "kernel busy";
+    say(this.badge, player.busy ? missing : player.fallback ? "text transport" : "");
     show(this.badge, this.badge.textContent !== "");
+    attribute(this.badge, "title", player.gone ? GONE : "");
     flag(this.root, "busy", player.busy ? "1" : "0");
+    flag(this.root, "kernel", player.gone ? "gone" : player.busy ? "busy" : "there");
     const share = typeof status.fraction === "number" ? ` ${Math.floor(status.fraction * 100)} %` : "";
     say(this.work, status.text ? `${status.text}${share}` : "");
     show(this.work, Boolean(status.text));
@@ -2784,7 +3144,7 @@ class View {
         `read     ${Number(read).toFixed(1)} ms`,
         `encode   ${Number(enc).toFixed(1)} ms`,
         `paint    ${stats.paint_ms.toFixed(1)} ms`,
-        `detail   1:${player.lod}`,
+        `detail   1:${player.lod}${player.lod > 1 ? ` ${player.reduce}` : ""}`,
       ].join("\n"),
     );
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import os
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,23 +23,24 @@ from binref_sci.notebook.limits import Limits
 from binref_sci.notebook.live import Live
 from binref_sci.notebook.picture import draw_frame, to_animation
 from binref_sci.notebook.pins import Pins
+from binref_sci.notebook.reducing import HOW
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import Session
 from binref_sci.notebook.still import png
 
 _HERE: Final = Path(__file__).parent
-_MODES: Final = ("every", "realtime")
+_MODES: Final = ("every", "realtime", "timed")
 _LOOPS: Final = ("once", "loop", "bounce")
 _CODES: Final = 2 * 252  # the error of a colour is at most its range over this
-_AGAIN: Final = 5.0  # seconds until a run is looked at again after a look that failed
 
 
 class Player(anywidget.AnyWidget):
     """Plays a trajectory in the notebook; made by `animate`.
 
     An ipywidgets `DOMWidget`: it can stand in boxes, be linked and observed. `index`,
-    `playing`, `fps`, `mode`, `loop`, `direction`, `stride` and `positions` (one of each
-    slider) are traits.
+    `playing`, `fps`, `mode`, `loop`, `direction`, `stride`, `part` (first and last frame of
+    what is played; empty: all), `reduce`, `sync` and `positions` (one of each slider) are
+    traits.
     """
 
     # Text, not a path: anywidget watches files, and then holds every widget for ever.
@@ -57,6 +59,9 @@ class Player(anywidget.AnyWidget):
     loop = t.Enum(_LOOPS, "loop").tag(sync=True)
     direction = t.Enum((1, -1), 1).tag(sync=True)
     stride = t.Int(1, min=1).tag(sync=True)
+    part = t.List(t.Int()).tag(sync=True)
+    reduce = t.Enum(HOW[1:], HOW[1]).tag(sync=True)
+    sync = t.Unicode("").tag(sync=True)
     positions = t.List(t.Int()).tag(sync=True)
     pinned = t.List(t.Dict()).tag(sync=True)
     live = t.Dict().tag(sync=True)
@@ -105,6 +110,12 @@ class Player(anywidget.AnyWidget):
     @time.setter
     def time(self, value: Any) -> None:
         self.index = self._session.scene.times.nearest(value)
+
+    def shared_clock(self) -> str:
+        """Return the name that players with this one's clock have in common as `sync`."""
+        if not self.sync:
+            self.sync = uuid.uuid4().hex
+        return str(self.sync)
 
     @property
     def frame(self) -> xr.DataArray | list[xr.DataArray]:
@@ -214,7 +225,7 @@ class Player(anywidget.AnyWidget):
             Frames per second; default: those of the player.
         **options
             `frames`, `size`, `dpi`, `loop`, `quality`, `progress`; see
-            `binref_sci.notebook.movie.save`.
+            `binref_sci.notebook.movie.save`. Default of `frames`: the `part` that is played.
 
         Returns
         -------
@@ -226,9 +237,13 @@ class Player(anywidget.AnyWidget):
         FormatError, ValueError
             Naming the argument.
         """
+        if options.get("frames") is None and self.part:
+            options["frames"] = range(self.part[0], self.part[1] + 1)
+        options.setdefault("reduce", self.reduce)
+        one = str(path).lower().endswith(".png")
         return movie.save(
             self._session.scene,
-            self._colours.now,
+            self._colours.now if one else self._colours.settled(),
             path,
             index=self.index if index is None else index,
             fps=self.fps if fps is None else fps,
@@ -292,7 +307,7 @@ class Player(anywidget.AnyWidget):
             return made
         data, metadata = made
         try:
-            image = png(self._session.scene, self._colours.now, self.index)
+            image = png(self._session.scene, self._colours.now, self.index, reduce=self.reduce)
         except Exception:  # whatever the storage raises: the player itself tells of it
             return made
         return {**data, "image/png": base64.b64encode(image).decode()}, metadata
@@ -339,6 +354,19 @@ class Player(anywidget.AnyWidget):
         except (IndexError, ValueError) as error:
             raise t.TraitError(f"positions: {error}") from None
 
+    @t.validate("part")
+    def _part_there(self, proposal: Any) -> list[int]:
+        made = [int(i) for i in proposal["value"]]
+        if not made:
+            return made
+        try:
+            first, last = (self._session.scene.checked(i) for i in made)
+        except (IndexError, ValueError) as error:
+            raise t.TraitError(f"part: expected the first and the last frame: {error}") from None
+        if first > last:
+            raise t.TraitError(f"part: its first frame {first} comes after its last, {last}")
+        return [first, last]
+
     @t.validate("pinned")
     def _pins_there(self, proposal: Any) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = proposal["value"]
@@ -364,6 +392,8 @@ class Player(anywidget.AnyWidget):
                 self._colours.handle({"i": self.index, **content})
             case "stop" | "colour" | "norm":
                 self._colours.handle(content)
+            case "times":
+                session.do(lambda: self._tell_times(int(content.get("from", 0))))
             case "attach":
                 self.live = {**self.live, "attached": bool(content["on"])}
             case "stats":
@@ -371,9 +401,17 @@ class Player(anywidget.AnyWidget):
             case _:
                 session.handle(content)
 
+    def _tell_times(self, first: int) -> None:
+        """Send the times of all frames from `first` on."""
+        clock = self._session.scene.times.clock
+        if clock is not None:
+            numbers = clock[1][max(first, 0) :]
+            told = {"type": "times", "from": max(first, 0)}
+            self._session.send(told, [numbers.astype("<f8").tobytes()])
+
     def _slide(self, positions: Sequence[int]) -> None:
         """Show another position of the sliders."""
-        scene = self._colours.move(positions)
+        scene = self._colours.move(positions, self.index)
         if scene is not None:
             self._pins.restart(scene, self.pinned)
 
@@ -388,7 +426,10 @@ class Player(anywidget.AnyWidget):
             self._pins.grow(scene)
         told = live.to_json(attached=bool(self.live.get("attached")))
         if scene is not None or told["state"] != self.live.get("state"):
-            self._set(live=told, **({} if scene is None else {"n": scene.n}))
+            changed: dict[str, Any] = {} if scene is None else {"n": scene.n}
+            if scene is not None and self.scene["pace"] is None and scene.times.clock:
+                changed["scene"] = scene.to_json()  # the second frame tells how time passes
+            self._set(live=told, **changed)
         return live.pause
 
     def _set(self, **traits: Any) -> None:

@@ -133,10 +133,10 @@ def sample(
     """
     size = math.prod(shape)
     whole = n * size * itemsize <= budget_bytes
-    strides = _strides(shape)
-    exact = all(stride == 1 for stride in strides)
+    steps = strides(shape)
+    exact = all(step == 1 for step in steps)
     cost = itemsize * math.prod(
-        -(-length // stride) for length, stride in zip(shape[:-1], strides[:-1], strict=True)
+        -(-length // step) for length, step in zip(shape[:-1], steps[:-1], strict=True)
     )
     cost *= shape[-1] if shape else 1  # rows are read whole
     until = clock() + budget_seconds
@@ -150,7 +150,7 @@ def sample(
         if frames and spent + cost > budget_bytes:
             break
         try:
-            parts.append(np.ravel(read(i, strides)))
+            parts.append(np.ravel(read(i, steps)))
         except Exception as error:  # one broken frame must not hide the others
             unreadable[i] = error
             if count >= BETWEEN + 2 and not frames:
@@ -235,7 +235,7 @@ def _extremes(values: NDArray[Any]) -> NDArray[Any]:
     return np.array([finite.min(), least, finite.max()], finite.dtype)
 
 
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return one stride for all axes that leaves at most `POINTS` values."""
     stride = 1
     while math.prod(-(-length // stride) for length in shape) > POINTS:

@@ -336,6 +336,7 @@ class Scene:
             "columns": self.columns,
             "sliders": [slider.to_json() for slider in self.sliders],
             "title": self.title,
+            "pace": self.times.pace_of(range(self.n)),
         }
 
 

@@ -182,6 +182,11 @@ export class EmbeddedFrames {
     return buffers;
   }
 
+  /** Times of the frames, for players that keep in step with them. */
+  message({ type, from }, model) {
+    if (type === "times" && this.data.times) model.deliver({ type, from }, [decoded(this.data.times).slice(8 * from)]);
+  }
+
   /** What is embedded, however closely the player wants to look. */
   async frame(i) {
     return { item: this.data.items[i], buffers: await this.buffers(i) };

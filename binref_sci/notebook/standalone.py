@@ -18,7 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from binref_sci.errors import FormatError
-from binref_sci.notebook.canvas import still_title
+from binref_sci.notebook.canvas import still_title, telling
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import Frames, View
 from binref_sci.notebook.lines import positions
@@ -45,6 +45,7 @@ def write_page(
     *,
     index: int = 0,
     fps: float = 20.0,
+    reduce: str = "mean",
     update: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Write a page with some frames of a scene.
@@ -61,6 +62,8 @@ def write_page(
         The frame that is shown at first, or the one after it that is there.
     fps
         Frames per second.
+    reduce
+        What stands for several cells where a picture is too large.
     update
         Called with the number of frames done.
 
@@ -70,7 +73,7 @@ def write_page(
         If the page would have more than 512 MiB.
     """
     first = next((k for k, i in enumerate(chosen) if i >= index), len(chosen) - 1)
-    traits = _traits(scene, colourings, len(chosen), first, fps)
+    traits = _traits(scene, colourings, chosen, first, fps)
     name = html.escape(scene.name or "film")
     script = "\n".join(_read(file) for file in ("player.js", "standalone.js"))
     with path.open("w", encoding="utf-8") as page:
@@ -83,7 +86,7 @@ def write_page(
             "<noscript>This film needs JavaScript.</noscript>\n"
             '<div id="binref-player"></div>\n<script type="application/json" id="binref-data">'
         )
-        _write_data(page, scene, colourings, chosen, traits, update)
+        _write_data(page, scene, colourings, chosen, traits, reduce, update)
         page.write(
             f'</script>\n<script type="module">{script}\nstart(widget, document);</script></html>\n'
         )
@@ -95,6 +98,7 @@ def _write_data(
     colourings: Sequence[Colouring],
     chosen: Sequence[int],
     traits: dict[str, Any],
+    reduce: str,
     update: Callable[[int], None],
 ) -> None:
     lines = scene.kind == "line"
@@ -106,14 +110,16 @@ def _write_data(
         "codec": "deflate",
         "values": [_values(one) for one in colourings],
         "coords": coords if lines else [],
+        "times": _times(scene, chosen),
     }
     page.write(f'{_json(head)[:-1]},"frames":[')
     frames = Frames(scene, colourings, cache_bytes=0)
     longest = max(max(panel.shape) for panel in scene.panels)
-    view = View(lod=1 if lines else -(-longest // LONGEST), reduce="mean")
+    view = View(lod=1 if lines else -(-longest // LONGEST), reduce=reduce)
     items: list[dict[str, Any]] = []
     for k, i in enumerate(chosen):
-        made = frames.item(i, view, fmt)
+        with telling(scene, i):
+            made = frames.item(i, view, fmt)
         assert made is not None  # nobody said that it is not wanted
         about, buffers = made
         items.append({**about, "i": k})
@@ -129,9 +135,10 @@ def _write_data(
 
 
 def _traits(
-    scene: Scene, colourings: Sequence[Colouring], n: int, index: int, fps: float
+    scene: Scene, colourings: Sequence[Colouring], chosen: Sequence[int], index: int, fps: float
 ) -> dict[str, Any]:
-    told = scene.to_json() | {"n": n, "sliders": [], "title": still_title(scene)}
+    n, pace = len(chosen), scene.times.pace_of(chosen)
+    told = scene.to_json() | {"n": n, "sliders": [], "title": still_title(scene), "pace": pace}
     return {
         "scene": told,
         "n": n,
@@ -147,6 +154,11 @@ def _traits(
         "positions": [],
         "options": {"cache_bytes": 64 * 1024 * 1024, "show_bar": True, "theme": "auto"},
     }
+
+
+def _times(scene: Scene, chosen: Sequence[int]) -> str | None:
+    clock = scene.times.clock
+    return None if clock is None else _base64(clock[1][np.asarray(chosen)].astype("<f8").tobytes())
 
 
 def _values(colouring: Colouring) -> list[float | None]:

@@ -18,7 +18,14 @@ MOST_BYTES: Final = 100_000
 _LONGEST = (480, 320, 200, 100)  # pixels of the longer side of a panel, until it is small enough
 
 
-def png(scene: Scene, colourings: Sequence[Colouring], i: int, most: int = MOST_BYTES) -> bytes:
+def png(
+    scene: Scene,
+    colourings: Sequence[Colouring],
+    i: int,
+    most: int = MOST_BYTES,
+    *,
+    reduce: str = "mean",
+) -> bytes:
     """Return a frame as a PNG file with axes and colour bar.
 
     Parameters
@@ -30,12 +37,14 @@ def png(scene: Scene, colourings: Sequence[Colouring], i: int, most: int = MOST_
     most
         Bytes: of a noisy field the picture has fewer pixels. The smallest is returned if it
         has more all the same.
+    reduce
+        What stands for several cells in one pixel.
     """
     if not all(min(panel.shape) for panel in scene.panels):
         raise ValueError(f"{scene.name or 'the array'} has no cells to be drawn")
     made = b""
     for longest in _LONGEST:
-        canvas = Canvas(scene, colourings, longest=longest, first=scene.checked(i))
+        canvas = Canvas(scene, colourings, longest=longest, first=scene.checked(i), reduce=reduce)
         # As many colours as a colour scale has: exact, and a third of the bytes.
         ink = canvas.ink(palette=True)
         assert ink.palette is not None

@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.layout import Layout
 
 _CHANGING = re.compile("[0-9\u2007]")  # with the space as wide as a digit
@@ -83,7 +84,7 @@ class Strip:
         return _Line(cuts, drawn, _PARTS.findall(kind))
 
     def _whole(self, text: str) -> NDArray[np.uint8]:
-        self._text.set_text(text)
+        self._text.set_text(drawable(text))
         self._canvas.draw()
         return np.asarray(self._canvas.buffer_rgba())[..., 0].copy()
 

@@ -7,7 +7,8 @@ film runs. Numbers are padded on the left with a space as wide as a digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,19 @@ _LOOKED_AT = 2000  # values of Python's own kind, such as cftime's, that are loo
 _SHARE = 0.01  # of a step: what rounding may move a time by
 _DATE_UNITS = ("Y", "M", "D", "m", "s", "ms", "us", "ns")
 _DAY = 86_400_000_000_000  # ns
+_EVEN = 0.01  # of a step: what steps may differ by and be even
+_SECONDS = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ns": 1e-9,
+    "ps": 1e-12,
+    "fs": 1e-15,
+}
 
 
 class Times:
@@ -87,6 +101,57 @@ class Times:
         if values.dtype.kind == "O":
             return float((value - values[0]).total_seconds())
         return float(value)
+
+    @cached_property
+    def clock(self) -> tuple[str, NDArray[np.float64]] | None:
+        """What the times count in, and the times; None if they are none, or in no order.
+
+        Dates are seconds since 1970 (of cftime since 2000, in their calendar); times in a unit
+        that is known are seconds.
+        """
+        values = self.values
+        if values is None or self.size < 2:
+            return None
+        kind, what = values.dtype.kind, self.unit
+        if kind == "M":
+            what, numbers = "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        elif kind == "m":
+            what, numbers = "s", values / np.timedelta64(1, "s")
+        elif self._is_date:
+            first = values[0]
+            start = first.replace(
+                year=2000, month=1, day=1, hour=0, minute=0, second=0, microsecond=0
+            )
+            what = f"date, {getattr(first, 'calendar', 'standard')}"
+            numbers = np.array([(value - start).total_seconds() for value in values])
+        elif kind in "iuf":
+            scale = _SECONDS.get(self.unit)
+            what = self.unit if scale is None else "s"
+            numbers = values.astype("f8") * (1.0 if scale is None else scale)
+        else:
+            return None
+        steps = np.diff(numbers)
+        if not np.isfinite(numbers).all() or not ((steps > 0).all() or (steps < 0).all()):
+            return None
+        return what, numbers
+
+    def pace_of(self, frames: Sequence[int]) -> dict[str, Any] | None:
+        """What the browser is told of the times: unit, mean step, and whether all are alike.
+
+        Parameters
+        ----------
+        frames
+            Numbers of those that are played, one after another.
+        """
+        if self.clock is None or len(frames) < 2:
+            return None
+        what, numbers = self.clock
+        chosen = numbers if len(frames) == self.size else numbers[np.asarray(frames)]
+        steps = np.abs(np.diff(chosen))
+        step = float(steps.mean())
+        even = bool(np.abs(steps - step).max() <= _EVEN * step)
+        unit = "s" if what.startswith("date") else what
+        return {"clock": what, "unit": unit, "step": step, "even": even}
 
     def nearest(self, value: Any) -> int:
         """Return the frame whose time is nearest.

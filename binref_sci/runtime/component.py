@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import models_json_schema
 
 from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.runtime import models
 from binref_sci.runtime.config import UNKNOWN_VERSION, identity
 from binref_sci.runtime.gradients.kinds import GRADIENTS
@@ -29,7 +30,6 @@ from binref_sci.runtime.gradients.schemas import (
     result_schema,
 )
 from binref_sci.runtime.schema import ArrayType, ShapeDType
-from binref_sci.wire import OUTPUT_FORMATS
 
 API_FILE: Final = "tesseract_api.py"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
@@ -69,6 +69,8 @@ class Component:
                 f"component {name!r} ({_place(module)}) has no function 'apply'; "
                 "define apply(inputs: InputSchema) -> OutputSchema"
             )
+        # Shapes of outputs that have been seen, by what the inputs were: see `lengths`.
+        self.output_shapes: dict[bytes, dict[str, tuple[int, ...]]] = {}
         self.endpoints = tuple(each for each in ENDPOINTS if callable(getattr(module, each, None)))
         for schema in (self.input_schema, self.output_schema):
             try:

@@ -29,6 +29,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.errors import FormatError
+from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.reference import COMPRESSIONS
 from binref_sci.runtime.references import References, Run, require_whole, runs_of
 from binref_sci.runtime.schema import ShapeDType, array_to_json
@@ -53,9 +54,9 @@ def checked_format(output_format: str, compression: str | None = None) -> str:
     FormatError
         Naming the formats and compressions there are.
     """
-    if output_format not in wire.OUTPUT_FORMATS:
+    if output_format not in OUTPUT_FORMATS:
         raise FormatError(
-            f"output format {output_format!r} is unknown; there are {', '.join(wire.OUTPUT_FORMATS)}"
+            f"output format {output_format!r} is unknown; there are {', '.join(OUTPUT_FORMATS)}"
         )
     if compression is not None and compression not in COMPRESSIONS:
         raise FormatError(

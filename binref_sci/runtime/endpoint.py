@@ -19,12 +19,11 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
-from binref_sci.runtime import paths
+from binref_sci.runtime import lengths, paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
-from binref_sci.runtime.probing import calling, scratch, throwaway
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
 from binref_sci.runtime.skeleton import digest
@@ -260,10 +259,11 @@ def differentiated(
     ComponentError
         If the component fails, or returns something else.
     PayloadError
-        If it does so because what was asked for does not fit the outputs.
+        If what was asked for does not fit the outputs, as far as that can be told.
     """
     endpoint = asked.gradient.endpoint
     schemas = component.input_schema, component.output_schema
+    lengths.require_lengths(component, asked, inputs, run)
     try:
         made = _run(component, endpoint, run, inputs=inputs, **asked.arguments())
         try:
@@ -273,41 +273,8 @@ def differentiated(
                 f"component {component.name!r}: the result of {endpoint} does not fit: {error}"
             ) from error
     except ComponentError as failure:
-        _blame(component, asked, inputs, run, failure)
+        lengths.blame(component, asked, inputs, run, failure)
         raise
-
-
-def _blame(
-    component: Component,
-    asked: Asked,
-    inputs: BaseModel,
-    run: RunDirectory,
-    failure: ComponentError,
-) -> None:
-    """Find out whether a gradient failed because of what was asked for.
-
-    Without ``abstract_eval`` the outputs' shapes are not known before the component runs,
-    and it may have failed because of a cotangent that does not fit them. So they are had
-    from ``apply``, which costs nothing where nothing fails.
-
-    Raises
-    ------
-    PayloadError
-        If so.
-    """
-    if "abstract_eval" in component.endpoints:
-        return
-    if not requests.leaves_open(asked, component.output_schema):
-        return
-    try:
-        with scratch(run.path) as folder, calling(throwaway(folder)):
-            made = component.output_schema.model_validate(component.module.apply(inputs))
-    except Exception:  # that it fails here too is no news
-        return
-    try:
-        requests.require_outputs(asked, made)  # of arrays on disk, shapes are known all the same
-    except PayloadError as error:
-        raise error from failure
 
 
 def _labels(

@@ -8,7 +8,6 @@ opens by itself wherever it is moved.
 from __future__ import annotations
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -20,30 +19,11 @@ import orjson
 
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
-from binref_sci.journal import RESULTS_FILE, RUN_FILE, hold, locked
-from binref_sci.storage import write_atomically
+from binref_sci.journal import hold, locked
+from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE, checked_run_id, is_run_id
+from binref_sci.storage import local_folder, write_atomically
 
 FORMAT: Final = 1
-PREFIX: Final = "run_"
-
-_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-
-
-def checked_run_id(run_id: str) -> str:
-    """Return a run id that can be part of a folder's name.
-
-    Raises
-    ------
-    PayloadError
-        If it could lead elsewhere, or is longer than 128 characters.
-    """
-    if not _RUN_ID.fullmatch(run_id):
-        message = (
-            f"run_id {run_id[:140]!r} is not valid: up to 128 letters, digits, '.', '_' and '-', "
-            "not starting with '.'"
-        )
-        raise PayloadError(message, [{"loc": ["run_id"], "msg": message, "type": "run_id"}])
-    return run_id
 
 
 class RunDirectory:
@@ -157,7 +137,7 @@ class RunDirectory:
             older = str(orjson.loads((self.path / RUN_FILE).read_bytes())["run_id"])
         except (OSError, ValueError, KeyError, TypeError):
             older = ""
-        name = f"results-{older if _RUN_ID.fullmatch(older) else uuid.uuid4().hex}"
+        name = f"results-{older if is_run_id(older) else uuid.uuid4().hex}"
         aside = self.path / f"{name}.json"
         # A run id may be used twice, by a caller who gives his own.
         return aside if not aside.exists() else self.path / f"{name}-{uuid.uuid4().hex}.json"
@@ -212,7 +192,7 @@ def close_dead_run(path: Path, error: str) -> None:
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     # not resolve(): the folder is named as its user names it, links and all
-    return Path(os.path.abspath(path))  # noqa: PTH100
+    return Path(local_folder(path))
 
 
 def _now(ns: int) -> str:

@@ -39,7 +39,7 @@ from pydantic_core import PydanticCustomError, PydanticSerializationUnexpectedVa
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
-from binref_sci.dtypes import DTYPES, NAMES, checked_dtype
+from binref_sci.dtypes import DTYPES, NAMES, DTypeName, checked_dtype
 from binref_sci.errors import BinrefError, PayloadError, UnsupportedDTypeError
 from binref_sci.trajectory import Trajectory
 
@@ -381,22 +381,7 @@ class ShapeDType(BaseModel):
     """
 
     shape: tuple[NonNegativeInt, ...]
-    dtype: Literal[
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "bool",
-        "complex64",
-        "complex128",
-    ]
+    dtype: DTypeName
     # a whole encoded array will do: its data is left out
     model_config = ConfigDict(extra="ignore")
 

@@ -22,6 +22,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,7 +34,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from binref_sci.errors import FormatError, PayloadError
-from binref_sci.runtime.run import PREFIX, checked_run_id, close_dead_run
+from binref_sci.naming import PREFIX, checked_run_id
 from binref_sci.server import docs_page, negotiation
 from binref_sci.server.channel import PIECE_BYTES, Facts, Head, Order
 from binref_sci.server.negotiation import Encoding
@@ -115,13 +116,14 @@ def create_app(
     for endpoint in facts.endpoints:
         app.add_api_route(f"/{endpoint}", computing(endpoint), methods=["POST"], name=endpoint)
 
-    @app.get("/health")
+    # Whoever watches servers may ask for no more than the headers.
+    @app.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> Response:
         return _json(200, {"status": "ok"})
 
     page = docs_page.render(openapi)
 
-    @app.get("/docs")
+    @app.api_route("/docs", methods=["GET", "HEAD"])
     async def docs() -> Response:
         return HTMLResponse(page)
 
@@ -221,7 +223,7 @@ class _Call(Response):
         except WorkerDiedError as died:
             if self._output_path is not None:
                 run = self._output_path / f"{PREFIX}{self._order.run_id}"
-                await asyncio.to_thread(close_dead_run, run, f"the process died: {died}")
+                await asyncio.to_thread(_close_dead_run, run, f"the process died: {died}")
             response = self._fail(
                 f"the component's process died in {self._order.endpoint}: {died}; "
                 "another takes its place, the next call works"
@@ -286,6 +288,11 @@ class _Listener:
                 "a client took nothing for %.0f s, or hung up; it is dropped", STALL_SECONDS
             )
             self.gone = True
+
+
+def _close_dead_run(run: Path, error: str) -> None:
+    # Imported when it is needed: this process has no other use for NumPy.
+    import_module("binref_sci.runtime.run").close_dead_run(run, error)
 
 
 async def _take_in(request: Request, file: IO[bytes]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from binref_sci.errors import FormatError
-from binref_sci.wire import OUTPUT_FORMATS
+from binref_sci.naming import OUTPUT_FORMATS
 
 COMPRESSIONS = ("none", "lz4")
 GPU_TRANSPORTS = ("none",)

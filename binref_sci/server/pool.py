@@ -11,9 +11,7 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +25,7 @@ import orjson
 from binref_sci.errors import BinrefError, ComponentError
 from binref_sci.server import channel
 from binref_sci.server.channel import Facts, Head, Order, Settings
+from binref_sci.server.launch import Launched, kill_group, launch
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +33,6 @@ log = logging.getLogger(__name__)
 END_SECONDS = 3.0
 # Pause before a worker that could not start is started again; doubled up to the second.
 RETRY_SECONDS = (1.0, 30.0)
-
-# -c and not -m: -m puts the working directory in front of sys.path, where a file
-# called `random.py` would be taken for the standard library's. -P keeps it out.
-_START = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from binref_sci.server.worker import main; main(sys.argv[2:])"
-)
-_PACKAGE_ROOT = Path(__file__).parents[2]
 
 
 class WorkerDiedError(BinrefError, RuntimeError):
@@ -102,30 +93,12 @@ class Worker:
         ).start()
 
     @classmethod
-    async def start(cls, settings: Settings) -> Worker:
-        """Start a process; `facts` says when it is ready."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    _START,
-                    str(_PACKAGE_ROOT),
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                    channel.settings_to_text(settings),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
-                pass_fds=(theirs.fileno(),),
-                # Its own session: Ctrl-C at the terminal reaches the HTTP process only,
-                # which lets running calls finish.
-                start_new_session=True,
-            )
-        reader, writer = await asyncio.open_connection(sock=ours, limit=channel.PIECE_BYTES)
-        return cls(process, reader, writer)
+    async def of(cls, launched: Launched) -> Worker:
+        """Talk to a process that was started; `facts` says when it is ready."""
+        reader, writer = await asyncio.open_connection(
+            sock=launched.connection, limit=channel.PIECE_BYTES
+        )
+        return cls(launched.process, reader, writer)
 
     @property
     def alive(self) -> bool:
@@ -197,7 +170,7 @@ class Worker:
     def kill(self) -> None:
         """End the process at once, and what it has started."""
         if not self.ended.is_set():  # afterwards its number may be another's
-            _kill_group(self.process.pid)
+            kill_group(self.process.pid)
 
     async def stop(self) -> None:
         """Ask the process to end; end it if it does not within `END_SECONDS`."""
@@ -253,11 +226,14 @@ class Pool:
         What each worker is started with.
     size
         How many.
+    first
+        A worker that was started already.
     """
 
-    def __init__(self, settings: Settings, size: int) -> None:
+    def __init__(self, settings: Settings, size: int, first: Launched) -> None:
         self._settings = settings
         self._size = size
+        self._first: Launched | None = first
         self._idle: deque[Worker] = deque()
         self._line: deque[asyncio.Future[Worker]] = deque()  # who waits, first come first
         self._workers: set[Worker] = set()
@@ -287,6 +263,9 @@ class Pool:
 
     async def close(self) -> None:
         """End all workers."""
+        if self._first is not None:
+            self._first.discard()
+            self._first = None
         for slot in self._slots:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
@@ -341,7 +320,8 @@ class Pool:
         return self._trouble is not None and not self._workers
 
     async def _started(self) -> Worker:
-        worker = await Worker.start(self._settings)
+        launched, self._first = self._first or launch(self._settings), None
+        worker = await Worker.of(launched)
         self._workers.add(worker)
         return worker
 
@@ -394,7 +374,7 @@ def _wait_for(
     """
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        _kill_group(process.pid)
+        kill_group(process.pid)
     process.wait()
     with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
         loop.call_soon_threadsafe(tell)
@@ -408,16 +388,3 @@ def _has_ended(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:  # ended, and waited for
         return True
-
-
-def _kill_group(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return False
-    return True

@@ -1,28 +1,27 @@
-"""Start and stop: sockets, signals, workers, uvicorn."""
+"""Start and stop: address, folders, signals, the first worker.
+
+What speaks HTTP is imported after that worker has been started, while it loads the component.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
-
-from binref_sci.errors import FormatError, PayloadError
+from binref_sci.errors import FormatError, PayloadError, Terminated
+from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.server import negotiation
-from binref_sci.server.app import create_app
 from binref_sci.server.channel import Facts, Settings
+from binref_sci.server.launch import launch
 from binref_sci.server.negotiation import Encoding
-from binref_sci.server.pool import ComponentLoadError, Pool
-from binref_sci.wire import OUTPUT_FORMATS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +77,16 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
     ComponentLoadError
         If the component cannot be loaded.
     KeyboardInterrupt
-        If stopped by a signal before it was loaded.
+        If stopped by a signal before it was loaded; `Terminated` by SIGTERM.
     """
     formats = negotiation.offered_formats(has_output_path=options.output_path is not None)
     if options.output_format not in formats:
         raise FormatError(complaint(options.output_format))
     with ExitStack() as stack:
         listener = stack.enter_context(_bind(options.host, options.port))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            stack.callback(_restore, number, signal.getsignal(number))
+        _restore(signal.SIGTERM, _terminated)
         if options.output_path is None:
             output_path = Path(tempfile.mkdtemp(prefix="binref-sci-"))
             stack.callback(shutil.rmtree, output_path, ignore_errors=True)
@@ -102,87 +104,25 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             scratch=options.output_path is None,
             input_path=None if options.input_path is None else str(options.input_path.resolve()),
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            stack.callback(_restore, number, signal.getsignal(number))
+        first = launch(settings)
         try:
-            asyncio.run(_serve(settings, options, listener, ready))
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
-        except ComponentLoadError as error:
-            if error.callers_mistake:
-                raise PayloadError(str(error)) from None
+            loop = import_module("binref_sci.server.loop")
+        except BaseException:
+            first.discard()
             raise
-
-
-async def _serve(
-    settings: Settings,
-    options: Options,
-    listener: socket.socket,
-    ready: Callable[[Facts, str], None],
-) -> None:
-    this = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    serving = False
-
-    def interrupt(*_: object) -> None:
-        # Uvicorn has handlers of its own, and raises the signal again when it has stopped.
-        if this is not None and not serving:
-            loop.call_soon_threadsafe(this.cancel)
-
-    with suppress(ValueError):  # not in the main thread: no signals there
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, interrupt)
-    pool = Pool(settings, options.workers)
-    try:
-        facts = await pool.open()
-
-        @asynccontextmanager
-        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            yield
-            await pool.close()
-
-        app = create_app(
-            facts,
-            pool,
-            output_path=None if settings.scratch else Path(settings.output_path),
+        loop.run(
+            settings,
+            listener,
+            first,
+            ready,
+            workers=options.workers,
+            grace=options.grace,
             default=Encoding(options.output_format, options.compression),
-            lifespan=lifespan,
         )
-        config = uvicorn.Config(
-            app,
-            log_config=None,  # this package's log, not a second one
-            access_log=False,
-            server_header=False,
-            # Calls are long and clients keep their connections: as long as tesseract-core.
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=options.grace,
-        )
-        listener.listen(config.backlog)
-
-        def started() -> None:
-            nonlocal serving
-            serving = True
-            ready(facts, _url(listener))
-
-        await _Server(config, started).serve([listener])
-    finally:
-        await pool.close()
 
 
-class _Server(uvicorn.Server):
-    """Says that it is ready only when uvicorn's own signal handlers are there.
-
-    Said before, a signal that follows at once would reach nobody.
-    """
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if not self.should_exit:
-            self._started()
+def _terminated(*_: object) -> None:
+    raise Terminated
 
 
 def _restore(number: int, handler: Any) -> None:
@@ -209,11 +149,6 @@ def _bind(host: str, port: int) -> socket.socket:
             "choose another --port (0 takes a free one)"
         ) from error
     return listener
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def complaint(output_format: str) -> str:

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, TruncatedBufferError
-from binref_sci.storage.remote import RemotePath
+from binref_sci.storage.remote import RemotePath, asked, store_error
 
 MERGE_GAP: Final = 256 * 1024
 """Ranges closer than this, in bytes, are one request: what lies between arrives sooner than
@@ -146,6 +146,8 @@ class Fetching:
         ------
         BufferNotFoundError, TruncatedBufferError
             If a file is missing or ends too early.
+        StoreError
+            If the store fails.
         """
         by_path: dict[str, list[_Asked]] = {}
         for one in group:
@@ -156,14 +158,15 @@ class Fetching:
             for path, run in runs
             for start in range(run[0], run[1], PART)
         ]
-        answers = iter(
-            self.root.fs.cat_ranges(
-                [path for path, _, _ in parts],
-                [start for _, start, _ in parts],
-                [stop for _, _, stop in parts],
-                on_error="return",
+        with asked(self.root):
+            answers = iter(
+                self.root.fs.cat_ranges(
+                    [path for path, _, _ in parts],
+                    [start for _, start, _ in parts],
+                    [stop for _, _, stop in parts],
+                    on_error="return",
+                )
             )
-        )
         held: dict[str, _Blocks] = {}
         for path, some in itertools.groupby(runs, key=lambda run: run[0]):
             bounds = [run for _, run in some]
@@ -182,9 +185,10 @@ class Fetching:
         if failed is None and sum(map(len, pieces)) == nbytes:
             return
         place = RemotePath(self.root.fs, path)  # to look at it anew
-        if isinstance(failed, FileNotFoundError) or not place.exists():
+        exists = place.exists()
+        if isinstance(failed, FileNotFoundError) or (failed is None and not exists):
             raise BufferNotFoundError(f"buffer {os.fspath(place)!r} does not exist") from failed
-        size = int(place.info()["size"])
+        size = int(place.info()["size"]) if exists else _UNKNOWN
         for one in asked:
             short = one.offsets[one.offsets + one.nbytes > size]
             if len(short):
@@ -194,7 +198,7 @@ class Fetching:
                     f"{first + one.nbytes} are needed; was it copied while the run went on?"
                 ) from failed
         if failed is not None:
-            raise failed
+            raise store_error(place, failed) from failed
         raise TruncatedBufferError(
             f"buffer {os.fspath(place)!r}: {nbytes} bytes were asked for, and "
             f"{sum(map(len, pieces))} came; does the store know byte ranges?"
@@ -227,6 +231,8 @@ class RemoteBuffer:
         ------
         BufferNotFoundError, TruncatedBufferError
             If there is no such buffer, or it ends first.
+        StoreError
+            If the store fails.
         """
         self._fetching.read(self._place.path, offsets, nbytes, out)
 

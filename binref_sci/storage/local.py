@@ -11,17 +11,23 @@ import errno
 import mmap
 import os
 import posixpath
+import re
 import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+from binref_sci.errors import (
+    BufferNotFoundError,
+    FormatError,
+    InvalidReferenceError,
+    TruncatedBufferError,
+)
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.remote import RemotePath
 
@@ -29,6 +35,8 @@ Root = str | RemotePath
 """Directory that references are relative to: an absolute path, or a folder of a store."""
 
 BUFFER_SUFFIX = ".bin"
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
 
 
 class Identity(NamedTuple):
@@ -48,6 +56,39 @@ def place_of(root: Root) -> Path | RemotePath:
 def root_of(place: Path | RemotePath) -> Root:
     """Return a path as the directory that references are relative to."""
     return place if isinstance(place, RemotePath) else os.fspath(place)
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is a URL, or was one before it became a `Path`.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/run"), is_url(Path("s3://bucket/run")), is_url("run:1/a")
+    (True, True, False)
+    """
+    return _URL.match(os.fspath(path)) is not None
+
+
+def local_folder(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a local folder; ``~`` is home, ``file://`` the disk itself.
+
+    Raises
+    ------
+    FormatError
+        If it is empty, or a URL: buffers are written in place, which no store lets one do.
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"the path must be text, got {text!r}")
+    text = text.removeprefix("file://")
+    if not text:
+        raise FormatError("the path is empty; '.' is the working directory")
+    if is_url(text):
+        raise FormatError(
+            f"{text!r} is a URL, and parts of an object cannot be written in place: name a local "
+            "folder, and upload it afterwards, run.json last (How to: Open and keep runs at URLs)"
+        )
+    return os.path.abspath(os.path.expanduser(text))
 
 
 class Buffer(Protocol):
@@ -377,18 +418,25 @@ def write_at(fd: int, data: NDArray[Any] | bytes, offset: int) -> None:
     Raises
     ------
     OSError
-        As the system reports it; bytes after `offset` are then undefined, and the
+        As the system reports it, with the file's name; bytes after `offset` are then undefined, and the
         next write at the same place repairs them.
     """
     nbytes = data.nbytes if not isinstance(data, bytes) else len(data)
     if not nbytes:
         return
-    done = os.pwrite(fd, data, offset)
-    if done == nbytes:
-        return
-    view = memoryview(data).cast("B")
-    while done < nbytes:
-        done += os.pwrite(fd, view[done:], offset + done)
+    try:
+        done = os.pwrite(fd, data, offset)
+        if done == nbytes:
+            return
+        view = memoryview(data).cast("B")
+        while done < nbytes:
+            done += os.pwrite(fd, view[done:], offset + done)
+    except OSError as error:
+        try:
+            name = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            raise error from None
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:
@@ -400,11 +448,19 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
+def hidden_beside(place: Path, suffix: str = ".partial") -> Path:
+    """Return a name of its own for what will take the place of a file or folder.
+
+    Hidden, since nobody is to open it, and no longer than a name may be.
+    """
+    return place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}{suffix}")
+
+
 def write_atomically(
     path: Path, pieces: Iterator[bytes | memoryview], *, sync: bool = False
 ) -> None:
     """Write a small file so that a reader sees the old one or the new one, whole."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    partial = hidden_beside(path)
     try:
         with partial.open("xb") as file:
             for piece in pieces:

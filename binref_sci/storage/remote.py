@@ -11,12 +11,12 @@ import fnmatch
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from binref_sci.errors import BufferNotFoundError, InvalidReferenceError
+from binref_sci.errors import BinrefError, BufferNotFoundError, InvalidReferenceError, StoreError
 
 _VERSIONS: Final = (
     *("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "Digest", "checksum"),
@@ -70,7 +70,7 @@ class RemotePath:
     @property
     def name(self) -> str:
         """Last part of the path."""
-        return posixpath.basename(self.path.rstrip("/"))
+        return posixpath.basename(self._split()[0])
 
     @property
     def suffix(self) -> str:
@@ -80,10 +80,19 @@ class RemotePath:
     @property
     def parent(self) -> RemotePath:
         """The folder it lies in."""
-        return RemotePath(self._fs, posixpath.dirname(self.path.rstrip("/")), self._look)
+        bare, query = self._split()
+        return RemotePath(self._fs, posixpath.dirname(bare) + query, self._look)
 
     def __truediv__(self, name: str) -> RemotePath:
-        return RemotePath(self._fs, posixpath.join(self.path, name), self._look)
+        bare, query = self._split()
+        return RemotePath(self._fs, posixpath.join(bare, name) + query, self._look)
+
+    def _split(self) -> tuple[str, str]:
+        """Return the path and the query of a web address, such as a token: its files share it."""
+        if not self.path.startswith(("http://", "https://")):
+            return self.path.rstrip("/"), ""
+        bare, mark, query = self.path.partition("?")
+        return bare.rstrip("/"), mark + query
 
     def at(self, path: str) -> RemotePath:
         """Return another path of the same store."""
@@ -131,6 +140,11 @@ class RemotePath:
             return "directory" if page and self.entries() else str(info["type"])
         except FileNotFoundError:
             return None
+        except StoreError as error:
+            # Where nobody may list, what is missing is as forbidden as what is there.
+            if _is_refusal(error):
+                return None
+            raise
 
     def info(self) -> dict[str, Any]:
         """Return what the store says of this file or folder.
@@ -148,8 +162,9 @@ class RemotePath:
                 return listed[self.name]
         known = self._look.infos.get(self.path)
         if known is None:
-            self.fs.invalidate_cache(self.path)  # of an earlier look
-            known = self._look.infos[self.path] = self.fs.info(self.path)
+            with asked(self):
+                self.fs.invalidate_cache(self.path)  # of an earlier look
+                known = self._look.infos[self.path] = self.fs.info(self.path)
         return known
 
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -158,15 +173,20 @@ class RemotePath:
         Raises
         ------
         FileNotFoundError
-            If there is no such folder.
+            If there is no such folder, or nobody may list it.
         """
         listed = self._look.folders.get(self.path)
         if listed is None:
-            self.fs.invalidate_cache(self.path)
-            own = self.path.strip("/")
-            found = [
-                (entry["name"].strip("/"), entry) for entry in self.fs.ls(self.path, detail=True)
-            ]
+            own = self._split()[0].strip("/")
+            try:
+                with asked(self):
+                    self.fs.invalidate_cache(self.path)
+                    entries = self.fs.ls(self.path, detail=True)
+            except StoreError as error:
+                if not _is_refusal(error):
+                    raise
+                raise BufferNotFoundError(f"folder {self!r} cannot be listed: {error}") from error
+            found = [(entry["name"].strip("/"), entry) for entry in entries]
             listed = {posixpath.basename(name): entry for name, entry in found if name != own}
             self._look.folders[self.path] = listed
         return listed
@@ -193,9 +213,10 @@ class RemotePath:
             if path.path not in self._look.contents and path.is_file()
         }
         names = [name for name, size in sizes.items() if size]
-        found = self.fs.cat_ranges(
-            names, [0] * len(names), [sizes[name] for name in names], on_error="return"
-        )
+        with asked(self):
+            found = self.fs.cat_ranges(
+                names, [0] * len(names), [sizes[name] for name in names], on_error="return"
+            )
         for name, content in zip(names, found, strict=True):
             if isinstance(content, bytes):  # else it fails again where it is read
                 self._look.contents[name] = content
@@ -210,7 +231,8 @@ class RemotePath:
         """
         content = self._look.contents.get(self.path)
         if content is None:
-            content = bytes(self.fs.cat_file(self.path))
+            with asked(self):
+                content = bytes(self.fs.cat_file(self.path))
             self._look.contents[self.path] = content
         return content
 
@@ -220,7 +242,10 @@ class RemotePath:
         size = int(self.info()["size"] or 0) if known is None else 0
         if known is not None:
             return known[:nbytes]
-        return bytes(self.fs.cat_file(self.path, 0, min(nbytes, size))) if size else b""
+        if not size:
+            return b""
+        with asked(self):
+            return bytes(self.fs.cat_file(self.path, 0, min(nbytes, size)))
 
     @property
     def size(self) -> int:
@@ -292,3 +317,45 @@ class RemotePath:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemotePath, (self._fs, self.path)
+
+
+@contextmanager
+def asked(place: RemotePath | str) -> Iterator[None]:
+    """Turn what a store's own library raises into a `StoreError`; what is missing stays so.
+
+    Raises
+    ------
+    StoreError
+        If the store refuses, fails, or cannot be reached.
+    """
+    try:
+        yield
+    except BinrefError:
+        raise
+    except FileNotFoundError as error:
+        # A web server that cannot be reached, or refuses, is a missing file to fsspec.
+        cause = error.__cause__
+        if cause is not None and _is_failure(cause):
+            raise store_error(place, cause) from cause
+        raise
+    except Exception as error:
+        raise store_error(place, error) from error
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Tell whether this stands behind a missing file, and means something else."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int):
+        return status not in (404, 410)
+    return isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+
+
+def _is_refusal(error: StoreError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, PermissionError) or getattr(cause, "status", None) in (401, 403, 405)
+
+
+def store_error(place: RemotePath | str, error: BaseException) -> StoreError:
+    """Return the error for what a store's own library has raised."""
+    said = str(error) or "it said nothing"
+    return StoreError(f"{os.fspath(place)!r}: the store failed: {type(error).__name__}: {said}")

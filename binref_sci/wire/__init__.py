@@ -15,19 +15,13 @@ This package turns text into references and arrays and back. It opens no file: w
 reference names is the business of `binref_sci.array`.
 """
 
-from typing import Final
-
 from binref_sci.wire.numbers import cast, numbers
 from binref_sci.wire.objects import is_array_json, ref_from_json, ref_piece_maker, ref_to_json
 from binref_sci.wire.places import format_buffer, parse_buffer
 from binref_sci.wire.reading import decode_inline
 from binref_sci.wire.writing import Sliceable, array_pieces, numbers_to_json
 
-OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
-"""How the arrays of a response can be written; also the media types after ``application/``."""
-
 __all__ = [
-    "OUTPUT_FORMATS",
     "Sliceable",
     "array_pieces",
     "cast",

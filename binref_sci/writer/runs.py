@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import uuid
+from pathlib import Path
 from typing import Any
 
-from binref_sci.journal import run_id_of
+import orjson
+
+from binref_sci.naming import RUN_FILE
 
 
 class Runs:
@@ -24,7 +27,7 @@ class Runs:
         self, directory: str, name: str | None, block: Any, *, going_on: str | None = None
     ) -> str:
         """Return the run id for a writer: a new one, or one `going_on` with an older run."""
-        running = run_id_of(directory)
+        running = _running_call(directory)
         if running is not None:
             return running
         with self._lock:
@@ -39,3 +42,15 @@ class Runs:
 
 known_runs = Runs()
 """Those of this process."""
+
+
+def _running_call(directory: str) -> str | None:
+    """Return the id of the call that is running in a directory, as its ``run.json`` says."""
+    try:
+        content = orjson.loads(Path(directory, RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("state") != "running":
+        return None
+    run = content.get("run_id")
+    return run if isinstance(run, str) else None

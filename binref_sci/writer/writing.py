@@ -55,7 +55,7 @@ from binref_sci.journal import (
 from binref_sci.labels import checked_text
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import checked_compression
-from binref_sci.storage import confine, create_buffer, sync_directory, write_at
+from binref_sci.storage import confine, create_buffer, local_folder, sync_directory, write_at
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer.checks import (
     check_block,
@@ -191,7 +191,7 @@ class BinrefWriter:
         if output_path is None:
             self.directory = os.fspath(running_output_path())
         else:
-            self.directory = os.path.abspath(output_path)
+            self.directory = local_folder(output_path)
             os.makedirs(self.directory, exist_ok=True)
         if run_id is None and call is not None:
             inside = os.path.abspath(call.run_directory) == self.directory

@@ -126,14 +126,21 @@ function images(panels, n, codeOf, valueOf) {
 }
 
 /** Code 2 + (column + step) % 253, and a known column for bad, under, over. */
-function ramp([rows = 8, columns = 253, n = 40] = []) {
+function ramp([rows = 8, columns = 253, n = 40, times = null] = []) {
   const codeOf = (i, panel, r, c) => {
     if (r === 0) return [0, 1, 255][Math.floor((c * 3) / columns)];
     return 2 + ((c + i + 50 * panel) % 253);
   };
   const valueOf = (i, panel, r, c) => i * 1e6 + r * 1000 + c;
   const panels = [panelOf(rows, columns, { aspect: 1 })];
-  return { source: images(panels, n, codeOf, valueOf), traits: traitsOf(panels, n) };
+  const source = images(panels, n, codeOf, valueOf);
+  if (!times) return { source, traits: traitsOf(panels, n) };
+  const step = (times.at(-1) - times[0]) / (times.length - 1);
+  const even = times.every((time, k) => Math.abs(time - times[0] - k * step) < 0.01 * step);
+  source.message = ({ type, from }, model) => {
+    if (type === "times") model.deliver({ type, from }, [Float64Array.from(times.slice(from))]);
+  };
+  return { source, traits: traitsOf(panels, n, { scene: { pace: { clock: "s", unit: "s", step, even } } }) };
 }
 
 /** Vortices carried along: something to look at. */

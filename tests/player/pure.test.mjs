@@ -33,6 +33,56 @@ test("backwards and with a stride every loop shows the same frames", () => {
   assert.deepEqual(walk(8, 1, { n: 10, stride: 4, loop: "bounce" }, 4), [4, 0, 4, 8]);
 });
 
+test("a part is played round and round, from wherever the playhead is", () => {
+  const part = { n: 20, stride: 1, first: 5, last: 8 };
+  assert.deepEqual(walk(6, 1, { ...part, loop: "loop" }, 5), [7, 8, 5, 6, 7]);
+  assert.deepEqual(walk(6, -1, { ...part, loop: "bounce" }, 5), [5, 6, 7, 8, 7]);
+  assert.deepEqual(walk(6, 1, { ...part, loop: "once" }, 5), [7, 8]);
+  assert.deepEqual(walk(15, 1, { ...part, loop: "loop" }, 3), [5, 6, 7]);
+  assert.deepEqual(player.upcoming(7, 1, { ...part, loop: "loop" }, 9), [8, 5, 6]);
+  // what is outside of the part is given up first, unless somebody looks at it
+  assert.ok(player.distance(9, 7, 1, 20, "loop", 5, 8) > player.distance(6, 7, 1, 20, "loop", 5, 8));
+  assert.equal(player.distance(12, 12, 1, 20, "loop", 5, 8), 0);
+});
+
+test("marking a part: its start, its end, whichever comes first", () => {
+  assert.deepEqual(player.markedPart([], "in", 4, 10), [4, 9]);
+  assert.deepEqual(player.markedPart([4, 9], "out", 7, 10), [4, 7]);
+  assert.deepEqual(player.markedPart([], "out", 7, 10), [0, 7]);
+  assert.deepEqual(player.markedPart([4, 7], "in", 8, 10), [8, 9]);
+  assert.deepEqual(player.markedPart([4, 7], "out", 2, 10), [0, 2]);
+  assert.deepEqual(player.markedPart([4, 9], "in", 0, 10), []);
+});
+
+test("the nearest time is found in either order", () => {
+  const rising = Float64Array.from([0, 1, 4, 9, 16]);
+  const falling = rising.toReversed();
+  for (const value of [-3, 0, 0.4, 0.6, 3, 8.9, 15, 99]) {
+    const best = (times) => times.reduce((at, time, k) => (Math.abs(time - value) < Math.abs(times[at] - value) ? k : at), 0);
+    assert.equal(player.nearestIn(rising, value), best(rising));
+    assert.equal(player.nearestIn(falling, value), best(falling));
+  }
+  assert.equal(player.nearestIn([5], 7), 0);
+});
+
+test("simulated time a second is told in a unit that people use", () => {
+  assert.deepEqual(
+    [[5, "s"], [600, "s"], [864000, "s"], [0.001, "s"], [3e7, "s"], [2, "K"], [NaN, "s"]].map((one) => player.simulated(...one)),
+    ["5 s/s", "10 min/s", "10 d/s", "0.001 s/s", "347 d/s", "2 K/s", ""],
+  );
+});
+
+test("a kernel is busy, or gone, as far as the host tells", () => {
+  assert.equal(player.kernelState(undefined, 0), "");
+  assert.equal(player.kernelState(undefined, 9e4), "busy");
+  assert.equal(player.kernelState({ status: "busy" }, 9e4), "busy");
+  assert.equal(player.kernelState({ status: "idle" }, 1000), "busy");
+  assert.equal(player.kernelState({ status: "idle" }, 9e4), "gone"); // it has nothing to do, and no answer
+  assert.equal(player.kernelState({ status: "dead" }, 0), "gone");
+  assert.equal(player.kernelState({ status: "busy", connectionStatus: "disconnected" }, 0), "gone");
+  assert.equal(player.kernelState(null, 0), "gone");
+});
+
 test("a run of one frame does not hang", () => {
   for (const loop of ["once", "loop", "bounce"]) {
     const next = player.following(0, 1, { n: 1, loop, stride: 1 });
@@ -288,7 +338,9 @@ test("keys: only without Ctrl, Alt and Meta", () => {
   assert.equal(key("?", { shiftKey: true }), "help");
   assert.equal(key("c", { ctrlKey: true }), null);
   assert.equal(key("s", { metaKey: true }), null);
-  assert.equal(key("x"), null);
+  assert.equal(key("z"), null);
+  assert.equal(key("["), "in");
+  assert.equal(key("]", { ctrlKey: true, altKey: true }), "out"); // AltGr
   assert.equal(key("constructor"), null);
   assert.equal(player.speedOf(20, 1), 24);
   assert.equal(player.speedOf(1, -1), 1);

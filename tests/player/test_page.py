@@ -862,3 +862,137 @@ def test_r37_playing_on_leaves_nothing_behind(mounted):
         memory.append(page.evaluate("performance.memory.usedJSHeapSize"))
     assert nodes[0] == nodes[1] == nodes[2]
     assert memory[2] - memory[0] < 20e6
+
+
+# --- a part, one clock for several players, the kernel's end ---
+
+
+def shown_while(player, milliseconds):
+    """The frames that are shown in a while, in order."""
+    player.page.evaluate("follow(); log.length = 0")
+    player.page.wait_for_timeout(milliseconds)
+    return player.page.evaluate("log.map(({ shown }) => shown)")
+
+
+def test_a_part_is_marked_by_keys_and_by_a_button_and_is_what_plays(mounted):
+    player = mounted("ramp", size=[4, 64, 200], traits={"fps": 60, "index": 50}, before=LOG)
+    player.focus().press("[").scrub(54)
+    player.wait().focus().press("]")
+    assert player.page.evaluate("model.get('part')") == [50, 54]
+    assert player.root.locator(".br-part").is_visible()
+    assert player.root.locator(".br-position").inner_text() == "55 / 200 (51 to 55)"
+    player.press("Space")
+    shown = shown_while(player, 500)
+    assert set(shown) == {50, 51, 52, 53, 54}
+    assert len(shown) > 10
+    player.press("Space", "x").wait()
+    assert player.page.evaluate("model.get('part')") == []
+    part = player.button("part")
+    names = []
+    for index in (20, 30, 30):
+        player.scrub(index)
+        player.wait()
+        names.append(part.get_attribute("aria-label"))
+        part.click()
+    assert [name.split("(")[1] for name in names] == ["[)", "])", "X)"]
+    player.page.evaluate("model.set('part', [3, 5])")  # from Python
+    player.page.wait_for_function(
+        "document.querySelector('.br-position').textContent.includes('(4 to 6)')"
+    )
+
+
+def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
+    """The second has three frames for each of the first, at the same times: slower by itself."""
+    times = [0.5 * k for k in range(40)]
+    player = mounted("ramp", size=[4, 64, 40, times], traits={"fps": 30, "sync": "one clock"})
+    page, fine = player.page, [k / 6 for k in range(118)]
+    page.evaluate(
+        "fine => mount('ramp', { size: [4, 64, 118, fine], into: ['two'],"
+        " traits: { sync: 'one clock', fps: 5 }, latency: 60 })",
+        fine,
+    )
+    other = Player(page, 1).wait()
+    player.scrub(30)
+    player.wait()
+    other.wait()
+    assert (player.index, other.index) == (30, 90)
+    other.focus().press("ArrowRight").wait()
+    player.wait()
+    assert (player.index, other.index) == (30, 91)  # 15.17 s: 15.0 is nearest
+    other.press("Home")
+    player.wait_for(index=0)
+    page.evaluate(
+        "() => { window.pairs = []; const roots = [...document.querySelectorAll('.binref-player')];"
+        " const look = () => { pairs.push(roots.map((root) => Number(root.dataset.index)));"
+        " requestAnimationFrame(look) }; look() }"
+    )
+    player.focus().press("Space")
+    other.wait_for(playing=1)
+    page.wait_for_function("pairs.at(-1)[0] > 20")
+    other.focus().press("Space")
+    player.wait_for(playing=0).wait()
+    other.wait()
+    assert other.index == 3 * player.index
+    pairs = page.evaluate("pairs")
+    assert all(abs(3 * one - two) <= 3 for one, two in pairs)  # painted within one display frame
+    assert page.evaluate("model.get('fps')") == 30
+
+
+def test_uneven_steps_last_as_long_as_their_times_say(mounted):
+    times = [0, 1, 2, 3, 13, 14, 15, 16, 26, 27, 28, 29, 39]
+    traits = {"mode": "timed", "fps": 20, "loop": "once"}
+    player = mounted("ramp", size=[4, 64, 13, times], traits=traits, before=LOG)
+    assert player.root.locator(".br-simulated").inner_text() == "65 s/s"
+    player.page.evaluate("follow()")
+    player.focus().press("Space").wait_for(playing=0, index=12)
+    log = player.page.evaluate("log")
+    assert log[-1]["shown"] == 12
+    when = {entry["shown"]: entry["time"] for entry in log}
+    long = [when[k] - when[k - 1] for k in (4, 8, 12) if k in when and k - 1 in when]
+    assert long
+    assert 0.8 < np.median(long) / (1000 / 20 * 10 / (39 / 12)) < 1.3
+    assert (when[12] - when[3 if 3 in when else 4]) == pytest.approx(36 / 65 * 1000, rel=0.3)
+
+
+def test_a_kernel_that_has_gone_is_told_from_one_that_is_busy(mounted):
+    player = mounted("ramp", size=[4, 64, 400])
+    page, badge = player.page, player.root.locator(".br-busy")
+    page.evaluate("model.widget_manager = { kernel: { status: 'busy' } }; model.busy = true")
+    player.scrub(399)
+    player.wait_for(kernel="busy")
+    page.evaluate("model.widget_manager.kernel.status = 'restarting'")
+    player.wait_for(kernel="gone")
+    assert badge.inner_text() == "kernel gone"
+    assert "run the cell again" in badge.get_attribute("title")
+    page.evaluate("void (model.send = () => { throw new Error('Cannot send') })")
+    player.focus().press("Home", "Space").wait_for(playing=1)  # what is here plays on
+    page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) > 3")
+    player.press("Space")
+    page.evaluate(
+        "delete model.send; model.busy = false; model.widget_manager.kernel.status = 'idle'"
+    )
+    player.press("End").wait().wait_for(kernel="there")
+    assert not badge.is_visible()
+
+
+def test_what_stands_for_several_cells_is_chosen(mounted):
+    player = mounted("plain", size=[1100, 1100, 5])
+    assert {want["view"]["reduce"] for want in sent(player, "want")} == {"stride", "mean"}
+    player.button("palette").click()
+    player.page.evaluate("model.sent.length = 0")
+    player.button("reduce").select_option("absmax")
+    player.wait()
+    assert player.page.evaluate("model.get('reduce')") == "absmax"
+    player.page.wait_for_function("model.sent.some(({ type }) => type === 'want')")
+    assert {want["view"]["reduce"] for want in sent(player, "want")} == {"absmax"}
+
+
+def test_the_bar_gets_arrows_when_a_frame_needs_them(mounted):
+    colours = "{ ...model.get('colours')[0], extend: 'neither', extend_given: %s }"
+    player = mounted("ramp", size=[4, 64, 5])
+    bar = "document.querySelector('.br-bar').toDataURL()"
+    before = player.page.evaluate(bar)  # with both
+    player.page.evaluate(f"model.set('colours', [{colours % 'true'}])")
+    player.page.wait_for_function(f"before => {bar} !== before", arg=before)
+    player.page.evaluate(f"model.set('colours', [{colours % 'false'}])")
+    player.page.wait_for_function(f"before => {bar} === before", arg=before)
