@@ -313,11 +313,13 @@ export class Rate {
 }
 
 /**
- * Frames that may be under way at once. At rest few bytes, so that a scrub waits for little.
- * While playing twice what a round trip takes, since half of them are asked for at a time.
+ * Frames that may be under way at once. At rest few bytes, so that a scrub waits for little. Where
+ * `every` frame is played twice what a round trip takes, since half of them are asked for at a
+ * time; where frames can come too late, no more than it takes.
  */
-export function credits({ playing, rtt, fps, bytes }) {
-  const wanted = playing ? Math.min(MOST_IN_FLIGHT, 2 * Math.ceil((rtt * fps) / 1000) + 8) : 4;
+export function credits({ playing, every, rtt, fps, bytes }) {
+  const trip = Math.ceil((rtt * fps) / 1000);
+  const wanted = playing ? Math.min(MOST_IN_FLIGHT, every ? 2 * trip + 8 : trip + 2) : 4;
   const most = playing ? IN_FLIGHT_BYTES : RESTING_BYTES;
   return Math.max(1, Math.min(wanted, Math.floor(most / Math.max(bytes, 1))));
 }
@@ -1237,7 +1239,8 @@ export class Player {
     const line = this.scene.kind === "line";
     if (fmt === "f32" && !line) return 1;
     const bytes = this.cells(view.lod) * (line ? 4 : 1);
-    const credit = credits({ playing: this.playing, rtt: this.trip.ms, fps: this.fps, bytes });
+    const every = this.mode === "every";
+    const credit = credits({ playing: this.playing, every, rtt: this.trip.ms, fps: this.fps, bytes });
     // what is looked at does not wait for what is under way
     return !this.playing && list[0] === this.index ? Math.max(2, credit) : credit;
   }
