@@ -129,7 +129,7 @@ def test_no_url_becomes_a_local_folder(write, url, tmp_path, monkeypatch):
         (pd.array([1, None], dtype="Int64"), None, UnsupportedDTypeError, "'v' has the dtype Int"),
         (da.ones(4, chunks=2)[da.ones(4) > 0], None, WriterError, "'v'.*compute_chunk_sizes"),
         (np.ones(2), "lz4", TypeError, "encoding must be a dict"),
-        (np.ones(2), {"v": "lz4"}, TypeError, "encoding of variable 'v' must be a dict"),
+        (np.ones(2), {"v": "lz4"}, ValueError, "variable 'v' must be castable to a dict"),
     ],
 )
 def test_what_is_odd_is_named_before_a_byte_is_written(tmp_path, values, encoding, error, message):
