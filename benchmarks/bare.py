@@ -198,10 +198,14 @@ def bare_page(*, width: int, height: int, ratio: float) -> Iterator[Page]:
     answers, from_chromium = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
-            # it reads commands from 3 and writes answers to 4
             [
-                *("/bin/sh", "-c", f'exec "$0" "$@" 3<&{to_chromium} 4>&{from_chromium}'),
-                *(CHROMIUM, *FLAGS, "--headless", "--remote-debugging-pipe"),
+                "/bin/sh",  # commands are read from 3, answers written to 4
+                "-c",
+                f'exec "$0" "$@" 3<&{to_chromium} 4>&{from_chromium}',
+                CHROMIUM,
+                *FLAGS,
+                "--headless",
+                "--remote-debugging-pipe",
                 f"--user-data-dir={profile}",
             ],
             pass_fds=(to_chromium, from_chromium),

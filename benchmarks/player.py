@@ -1,7 +1,7 @@
 """The player in headless Chromium: over frames of its own, and in JupyterLab over a kernel.
 
-Needs the extra ``browser`` and Debian's ``chromium``. Chromium draws in software here and
-shares the cores with server and kernel. ``PLAY_SECONDS`` says for how long the memory of the
+Needs JupyterLab, of the extra ``browser``, and Debian's ``chromium``. Chromium draws in
+software here and shares the cores with server and kernel. ``PLAY_SECONDS`` says for how long the memory of the
 kernel is watched while it plays (default 20).
 """
 
@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.bare import Page, bare_page
 from benchmarks.harness import Row, over, under
 from benchmarks.opening import write_sparse_run
 from benchmarks.places import folder
-from tests.player.browser import Player, chromium, watched_page
+from tests.player.browser import Player
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
 from tests.player.serving import served
 
@@ -57,7 +58,7 @@ def rows(*, part: float = 1.0) -> Iterator[Row]:
     part
         Of the bars of speed: what a shared machine is held to.
     """
-    if find_spec("playwright") is None or find_spec("jupyterlab") is None:
+    if find_spec("jupyterlab") is None:
         return  # without the extra there is nothing to measure with
     yield from replayed(part=part)
     with folder() as place, film(place) as opened:
@@ -74,9 +75,9 @@ def rows(*, part: float = 1.0) -> Iterator[Row]:
 
 def replayed(sizes: tuple[int, ...] = (512, 1024), *, part: float = 1.0) -> Iterator[Row]:
     """Replay from the browser's cache, beside what an empty page is given."""
-    with served() as address, chromium() as browser:
+    with served() as address:
         for size in sizes:
-            with watched_page(browser) as page:
+            with bare_page(width=900, height=800, ratio=1) as page:
                 page.add_init_script(COUNTING)
                 page.goto(f"{address}/tests/page.html")
                 page.wait_for_function("window.loaded")
@@ -103,7 +104,7 @@ def replayed(sizes: tuple[int, ...] = (512, 1024), *, part: float = 1.0) -> Iter
                 )
 
 
-def _rate(page: Any, *, seconds: float) -> float:
+def _rate(page: Page, *, seconds: float) -> float:
     """Frames shown a second while playing, after a second to begin."""
     player = Player(page).focus()
     player.press("Space").wait_for(playing=1)
@@ -124,7 +125,7 @@ def _rate(page: Any, *, seconds: float) -> float:
 class Film:
     """A notebook in JupyterLab with films to play."""
 
-    def __init__(self, page: Any, place: Path) -> None:
+    def __init__(self, page: Page, place: Path) -> None:
         self.page = page
         self.place = place
 
@@ -144,7 +145,7 @@ class Film:
         show(page, 1)
         count = page.evaluate("first.length")
         page.evaluate("() => { jupyterapp.commands.execute('notebook:run-cell') }")
-        page.wait_for_function(f"first.length > {count}", timeout=60_000)
+        page.wait_for_function(f"first.length > {count}")
         page.wait_for_function(
             f"document.querySelectorAll('.binref-player').length === 1 && {ROOT}.dataset.exact === '1'"
         )
@@ -164,16 +165,12 @@ def film(place: Path) -> Iterator[Film]:
     (place / "film.ipynb").write_text(notebook(prepare, "player"))
     with (
         jupyter(place) as address,
-        chromium() as browser,
-        watched_page(
-            browser, host=True, viewport={"width": 1300, "height": 1000}, device_scale_factor=2
-        ) as page,
+        bare_page(width=1300, height=1000, ratio=2) as page,
     ):
-        page.set_default_timeout(60_000)
         page.add_init_script(COUNTING)
         page.goto(address("film.ipynb"))
         run_all(page)
-        page.wait_for_selector(".binref-player[data-ready='1']")
+        page.wait_for_function("first.length > 0")
         yield Film(page, place)
 
 
@@ -246,7 +243,7 @@ def streamed(opened: Film, size: int, *, part: float = 1.0) -> Row:
     player.scrub(2000)
     player.wait()
     rate = _rate(opened.page, seconds=6)
-    assert player.root.locator(".br-picture").evaluate("canvas => canvas.width") == size
+    assert player.root.evaluate("root => root.querySelector('.br-picture').width") == size
     return over(
         f"streamed {size} x {size} in JupyterLab",
         "frames/s",

@@ -11,13 +11,17 @@
 
 const REST_MS = 120; // a scrub at rest for this long asks for the exact frame
 const VALUES_MS = 250; // at rest for this long: exact values of the frame are asked for
+const FILL_MS = 1000; // at rest for this long: the cache is filled, which a scrub would wait for
 const ERROR_MS = 8000; // an error that is not about a frame is shown for so long
 const BUSY_MS = 500; // no answer for this long: the kernel is busy
 const GONE_MS = 4000; // no answer for this long of a kernel that has nothing to do: it does not know us
 const DOUBT_MS = 1500; // after the host has lost or found a kernel
 const LONGEST_STEP_S = 5; // in step with time: a gap between two frames is not waited for longer
 const ASK_AGAIN_MS = 2000; // a want that was lost (the kernel was restarted) is sent again
-const REPORT_MS = 250; // how often the position is told to Python while playing
+const REPORT_MS = 250; // after a move the position is told to Python
+const PLAY_REPORT_MS = 500; // how often it is told while playing
+const STATS_MS = 1000;
+const WORDS_MS = 50; // how often time and slider are renewed while playing
 const COARSE_CELLS = 128 * 128;
 const MOST_IN_FLIGHT = 16;
 const IN_FLIGHT_BYTES = 8e6;
@@ -309,11 +313,13 @@ export class Rate {
 }
 
 /**
- * Frames that may be under way at once. At rest few bytes, so that a scrub waits for little.
- * While playing twice what a round trip takes, since half of them are asked for at a time.
+ * Frames that may be under way at once. At rest few bytes, so that a scrub waits for little. Where
+ * `every` frame is played twice what a round trip takes, since half of them are asked for at a
+ * time; where frames can come too late, no more than it takes.
  */
-export function credits({ playing, rtt, fps, bytes }) {
-  const wanted = playing ? Math.min(MOST_IN_FLIGHT, 2 * Math.ceil((rtt * fps) / 1000) + 8) : 4;
+export function credits({ playing, every, rtt, fps, bytes }) {
+  const trip = Math.ceil((rtt * fps) / 1000);
+  const wanted = playing ? Math.min(MOST_IN_FLIGHT, every ? 2 * trip + 8 : trip + 2) : 4;
   const most = playing ? IN_FLIGHT_BYTES : RESTING_BYTES;
   return Math.max(1, Math.min(wanted, Math.floor(most / Math.max(bytes, 1))));
 }
@@ -601,6 +607,7 @@ export class Player {
     this.questions = new Map();
     this.question = 0;
     this.lastReport = 0;
+    this.reportLater = null;
     this.times = null; // of all frames, once they are needed
     this.group = null; // players on one clock
     this.beyond = []; // by colour scale: whether a frame had values under or over the limits
@@ -794,7 +801,10 @@ export class Player {
   settle() {
     this.moved = now();
     clearTimeout(this.settled);
-    this.settled = setTimeout(() => this.want(), VALUES_MS + 5);
+    this.settled = setTimeout(() => {
+      this.want();
+      this.settled = setTimeout(() => this.want(), FILL_MS - VALUES_MS);
+    }, VALUES_MS + 5);
   }
 
   /** Move to `index`. `scrub`: more moves follow, so a coarse picture is asked for first. */
@@ -818,11 +828,12 @@ export class Player {
     this.reportSoon();
   }
 
+  /** Not at once: the frame comes first. */
   reportSoon() {
-    clearTimeout(this.reportLater);
-    const wait = Math.max(0, REPORT_MS - (now() - this.lastReport));
-    if (wait === 0) this.report();
-    else this.reportLater = setTimeout(() => this.report(), wait);
+    this.reportLater ??= setTimeout(() => {
+      this.reportLater = null;
+      this.report();
+    }, REPORT_MS);
   }
 
   step(by) {
@@ -952,7 +963,7 @@ export class Player {
     this.direction = leader.direction;
     if (this.index === before) return;
     this.count(this.ready(this.index));
-    if (now() - this.lastReport >= REPORT_MS) this.report();
+    if (now() - this.lastReport >= PLAY_REPORT_MS) this.report();
     this.playAsk();
     this.refresh(false);
   }
@@ -1133,6 +1144,7 @@ export class Player {
 
   // --- asking ---
 
+  /** What to ask for; null: nothing for now. */
   plan() {
     const { capacity } = this;
     const missing = (view) => (i) => !this.cache.has(view.id, i) && !this.failed.has(i);
@@ -1159,16 +1171,18 @@ export class Player {
       const { coarse } = this.looks;
       if (coarse) {
         const have = this.cache.best(this.kept, at) !== undefined || this.failed.has(at);
-        return { view: coarse, fmt, list: have ? [] : [at] };
+        return have ? null : { view: coarse, fmt, list: [at] };
       }
       return { view: this.restView, fmt, list: [at].filter(missing(this.restView)) };
     }
     const rest = this.restView;
+    const filling = now() - this.moved >= FILL_MS;
     if (missing(rest)(at)) {
-      if (rest !== this.playView) return { view: rest, fmt, list: [at] };
+      if (rest !== this.playView || !filling) return { view: rest, fmt, list: [at] };
     } else if (!line && this.floatsWanted()) {
       return { view: rest, fmt: "f32", list: [at] };
     }
+    if (!filling) return null;
     // at rest: fill the cache ahead, then some frames behind
     const reach = Math.min(capacity, AHEAD_PAUSED);
     const ahead = upcoming(at, this.direction, this.order, reach);
@@ -1207,32 +1221,39 @@ export class Player {
     return !(floats && floats.i === this.index && floats.view === this.restView.id);
   }
 
-  want() {
+  /** Ask for what is missing; `again`: though the same was asked for before. */
+  want({ again = false } = {}) {
     if (this.disposed || this.lod === 0 || this.n === 0) return;
-    const { view, fmt, list } = this.visible ? this.plan() : { view: this.playView, fmt: "u8", list: [] };
     const time = now();
     this.wantedAt = time;
-    if (list.length === 0 && this.silent) return;
-    this.silent = list.length === 0;
+    const plan = this.visible ? this.plan() : { view: this.playView, fmt: "u8", list: [] };
+    if (plan === null && this.got >= this.listed) return; // nothing to take back
+    const { view, fmt, list } = plan ?? { view: this.playView, fmt: "u8", list: [] };
+    const credit = list.length ? this.creditOf(view, fmt, list) : 0;
+    const { gen, ver, seen } = this;
+    const message = { type: "want", gen, ver, view, idx: list, fmt, seen, credit };
+    // without frames nothing changes but the numbers
+    const said = list.length ? JSON.stringify(message) : "";
+    if (said === this.said && !again) return;
+    this.said = said;
+    this.sentAt = time;
     if (list.length === 0) this.asked = null;
     else this.asked ??= time;
-    const credit = fmt === "f32" && this.scene.kind !== "line" ? 1 : credits({
-      playing: this.playing, rtt: this.trip.ms, fps: this.fps, bytes: this.frameBytes,
-    });
     for (const i of list.slice(0, credit)) if (!this.wanted.has(i)) this.wanted.set(i, time);
     this.credit = credit;
     this.listed = list.length;
     this.got = 0;
-    this.post({
-      type: "want",
-      gen: this.gen,
-      ver: this.ver,
-      view,
-      idx: list,
-      fmt,
-      seen: this.seen,
-      credit: list.length ? credit : 0,
-    });
+    this.post(message);
+  }
+
+  creditOf(view, fmt, list) {
+    const line = this.scene.kind === "line";
+    if (fmt === "f32" && !line) return 1;
+    const bytes = this.cells(view.lod) * (line ? 4 : 1);
+    const every = this.mode === "every";
+    const credit = credits({ playing: this.playing, every, rtt: this.trip.ms, fps: this.fps, bytes });
+    // what is looked at does not wait for what is under way
+    return !this.playing && list[0] === this.index ? Math.max(2, credit) : credit;
   }
 
   /**
@@ -1258,9 +1279,9 @@ export class Player {
       this.wasGone = this.gone;
       this.refresh();
     }
-    if (busy && time - this.wantedAt > ASK_AGAIN_MS) this.want();
+    if (busy && time - this.sentAt > ASK_AGAIN_MS) this.want({ again: true });
     if (this.telemetry || this.playing) this.refresh();
-    if (this.playing && time - (this.lastStats ?? 0) > 1000) {
+    if (this.playing && time - (this.lastStats ?? 0) > STATS_MS) {
       this.lastStats = time;
       this.post({ type: "stats", ...this.stats() });
     }
@@ -1356,7 +1377,7 @@ export class Player {
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.more();
     this.refresh(false);
-    if (this.playing) for (const other of this.others) other.refresh(false); // who may have waited for it
+    if (this.playing && this.leader !== this) this.leader.refresh(false); // it may wait for this one
   }
 
   receiveError({ text, i }) {
@@ -1499,19 +1520,22 @@ export class Player {
     this.frameRequest = 0;
     if (this.disposed) return;
     if (this.playing && this.visible && this.leader === this) this.advance(time);
-    else this.clock.reset();
+    else {
+      this.clock.reset();
+      this.starving = false;
+    }
     this.paint();
     if (this.playing && this.visible && !this.starving) this.refresh(false);
   }
 
   advance(time) {
+    this.starving = false; // else it waits for a frame, which has it painted when it comes
     this.clock.tick(time, this.fps);
     let { due } = this.clock;
     let cost = null; // of the steps that are due, where they are not alike
     if (this.mode === "timed") [due, cost] = this.timedSteps();
     if (due < 1) return;
     const every = this.mode === "every";
-    this.starving = false; // waits for a frame, which has it painted when it comes
     if (every) due = 1;
     let at = { index: this.index, direction: this.direction, ended: false };
     let taken = 0;
@@ -1536,7 +1560,7 @@ export class Player {
       this.count(hit);
       this.counts.dropped += Math.max(0, taken - 1) + (hit ? 0 : 1);
       if (this.attached && at.index !== this.n - 1) this.attach(false);
-      if (now() - this.lastReport >= REPORT_MS) this.report();
+      if (now() - this.lastReport >= PLAY_REPORT_MS) this.report();
       this.along((other) => other.place(this));
       this.playAsk();
     }
@@ -1649,18 +1673,41 @@ function show(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;
 }
 
-/** A canvas of `width` x `height` CSS pixels at the resolution of the display; its context. */
-function prepare(canvas, width, height, ratio) {
+/** A drawing context of `canvas`, made as large as `width` x `height` CSS pixels need; empty. */
+function sheetOf(canvas, width, height, ratio) {
   const across = Math.max(1, Math.round(width * ratio));
   const down = Math.max(1, Math.round(height * ratio));
   if (canvas.width !== across) canvas.width = across;
   if (canvas.height !== down) canvas.height = down;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   return context;
+}
+
+/** A canvas of `width` x `height` CSS pixels at the resolution of the display; its context. */
+function prepare(canvas, width, height, ratio) {
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  return sheetOf(canvas, width, height, ratio);
+}
+
+/**
+ * Draw what changes seldom. A canvas that was drawn on is copied anew with each frame of the page;
+ * one that was given a picture is not.
+ */
+function drawn(canvas, width, height, ratio, draw) {
+  if (!globalThis.OffscreenCanvas) {
+    draw(prepare(canvas, width, height, ratio));
+    return;
+  }
+  const sheet = new OffscreenCanvas(1, 1);
+  draw(sheetOf(sheet, width, height, ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  canvas.width = sheet.width;
+  canvas.height = sheet.height;
+  canvas.getContext("bitmaprenderer").transferFromImageBitmap(sheet.transferToImageBitmap());
 }
 
 const CURVES = {
@@ -2002,9 +2049,10 @@ class Panel {
       width: `${width}px`,
       height: `${height}px`,
     });
-    const context = prepare(this.axes, whole.width, whole.height, ratio);
     const box = { x: margins.left, y: margins.top, width, height };
-    drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    drawn(this.axes, whole.width, whole.height, ratio, (context) => {
+      drawAxes(context, box, { ...this.scales(width, height), title, showX, showY, inks: ink });
+    });
     show(this.bar, barHeight > 0);
     if (barHeight > 0) {
       this.bar.style.top = `${whole.height - barHeight}px`;
@@ -2101,10 +2149,11 @@ class Panel {
     const colours = this.view.scaleOf(this.scene.colour);
     const table = this.player.tables[this.scene.colour];
     if (!table) return;
-    const context = prepare(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio);
     const box = { x: margins.left, y: 6, width, height: 10 };
     attribute(this.bar, "aria-label", barLabel(colours));
-    drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
+    drawn(this.bar, margins.left + width + margins.right, barHeight, this.view.ratio, (context) => {
+      drawBar(context, box, { colours, table, vertical: false, bad: false, inks: this.view.inks });
+    });
   }
 
   drawLegend() {
@@ -2699,14 +2748,16 @@ class View {
       if (vertical) {
         const tall = this.tall({ panels, rows, columns });
         const room = barWidths[order];
-        const context = prepare(canvas, room, margins.top + tall + 26, this.ratio);
         const box = { x: 1, y: margins.top, width: 14, height: tall };
-        drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        drawn(canvas, room, margins.top + tall + 26, this.ratio, (context) => {
+          drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        });
       } else {
         const wide = (width + margins.left + margins.right) * columns - margins.left - margins.right;
-        const context = prepare(canvas, wide + margins.left + margins.right, 58, this.ratio);
         const box = { x: margins.left, y: 6, width: Math.max(80, wide), height: 12 };
-        drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        drawn(canvas, wide + margins.left + margins.right, 58, this.ratio, (context) => {
+          drawBar(context, box, { colours, table, vertical, bad, inks: ink });
+        });
       }
     });
   }
@@ -2956,18 +3007,22 @@ class View {
   paintPosition(frame) {
     const { player } = this;
     const { index, n } = player;
+    flag(this.root, "index", String(index));
+    flag(this.root, "playing", player.playing ? "1" : "0");
+    const time = now();
+    // words and slider make the host lay out its page again: as often as can be read
+    if (player.playing && time - (this.worded ?? 0) < WORDS_MS) return;
+    this.worded = time;
     const label = player.labels.get(index);
     say(this.timeLabel, label ?? frame?.label ?? "");
     const part = player.part.length === 2 ? ` (${player.part[0] + 1} to ${player.part[1] + 1})` : "";
     say(this.position, n > 0 ? `${index + 1} / ${n}${part}` : "no steps yet");
-    flag(this.root, "index", String(index));
-    flag(this.root, "playing", player.playing ? "1" : "0");
     const most = String(Math.max(0, n - 1));
     if (this.slider.max !== most) this.slider.max = most;
     const at = String(index);
     if (this.slider.value !== at) this.slider.value = at;
-    if (!player.playing || now() - (this.spokenAt ?? 0) > 500) {
-      this.spokenAt = now();
+    if (!player.playing || time - (this.spokenAt ?? 0) > 500) {
+      this.spokenAt = time;
       attribute(this.slider, "aria-valuetext", spoken(index, n, label ?? ""));
     }
     const note = player.failed.get(index) ?? player.error ?? "";

@@ -196,12 +196,13 @@ test("the bar shows the share of each piece that is cached", () => {
   assert.ok(all.every((share) => Math.abs(share - 1) < 1e-4));
 });
 
-test("credits: four at rest, the round trip's worth in play, never more than sixteen", () => {
+test("credits: four at rest; in play two round trips' worth and eight, or one and two where frames can be late", () => {
   const size = 512 * 512;
   assert.equal(player.credits({ playing: false, rtt: 500, fps: 60, bytes: size }), 4);
-  assert.equal(player.credits({ playing: true, rtt: 100, fps: 20, bytes: size }), 4);
+  assert.equal(player.credits({ playing: true, every: true, rtt: 100, fps: 20, bytes: size }), 12);
+  assert.equal(player.credits({ playing: true, every: false, rtt: 100, fps: 20, bytes: size }), 4);
   assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: size }), 16);
-  assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: 4e6 }), 4);
+  assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: 4e6 }), 2);
   assert.equal(player.credits({ playing: true, rtt: 2000, fps: 60, bytes: 64e6 }), 1);
   assert.equal(player.credits({ playing: false, rtt: 20, fps: 60, bytes: 1024 * 1024 }), 1);
 });

@@ -389,6 +389,28 @@ def test_a_scrub_over_a_big_field_is_coarse_first_and_exact_at_rest(mounted):
     assert player.pixels()[:2] == [512, 512]
 
 
+def test_what_a_scrub_asks_for_does_not_wait_for_frames_under_way(mounted):
+    sharp = {"device_scale_factor": 2}  # a picture of 1 MB, of which one may be under way
+    player = mounted("ramp", size=[1024, 1024, 300], latency=100, context=sharp)
+    filling = sent(player, "want")[-1]
+    assert filling["credit"] == 1
+    player.scrub(200)
+    player.wait()
+    wants = [w for w in sent(player, "want") if w["gen"] > filling["gen"] and w["idx"] == [200]]
+    assert [w["view"]["lod"] for w in wants[:1]] == [8]
+    assert wants[-1]["view"]["lod"] == 1
+    assert all(w["credit"] > 1 for w in wants)
+
+
+def test_one_want_asks_for_many_frames_while_playing(mounted):
+    player = mounted("ramp", size=[256, 256, 5000], traits={"fps": 60}).focus()
+    player.press("Space").wait_for(playing=1)
+    before = len(sent(player, "want"))
+    player.page.evaluate("source.asked.length = 0")
+    player.page.wait_for_function("source.asked.length >= 40")
+    assert len(sent(player, "want")) - before <= 40 / 3
+
+
 def test_seek_the_frame_shown_is_always_the_last_one_asked_for(mounted):
     jumps(mounted, 100)
 
