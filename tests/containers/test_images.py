@@ -152,8 +152,8 @@ print(*sorted(each.name.lower() for each in distributions()))
     # Each of the list is used: what serves a component imports it.
     used = inside(
         passthrough,
-        "import sys, binref_sci.cli.serve, binref_sci.cli.run, binref_sci.server.worker; "
-        "print(*sys.modules)",
+        "import sys, binref_sci.cli.serve, binref_sci.cli.run, binref_sci.server.loop, "
+        "binref_sci.server.worker; print(*sys.modules)",
     ).split()
     modules = {"pyyaml": "yaml"}
     # msgspec decodes journals, when one is read
