@@ -25,7 +25,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 test: lint $(tested)  ## checks and tests; BINREF_SCI_FULL=1 adds the long ones and forbids skips
-	$(bin)/python -m pytest -n $(WORKERS) --maxprocesses 4
+	$(bin)/python -m pytest -n $(WORKERS) --maxprocesses 4 --durations 15 --durations-min 5
 
 lint: $(VENV)/installed-dev
 	$(bin)/ruff check

@@ -19,7 +19,14 @@ from binref_sci import lazy
 from binref_sci.call import output_path as running_output_path
 from binref_sci.call import running_call
 from binref_sci.codec import compress
-from binref_sci.dtypes import checked_count, checked_dtype, checked_shape, nbytes_of, to_stored
+from binref_sci.dtypes import (
+    checked_count,
+    checked_dtype,
+    checked_shape,
+    dtype_on_disk,
+    nbytes_of,
+    to_stored,
+)
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutputPathError
 from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
@@ -547,6 +554,6 @@ def _layout(directory: str, path: str, shape: Any, dtype: Any, compression: str 
         directory,
         path,
         checked_shape(shape),
-        checked_dtype(dtype),
+        dtype_on_disk(dtype),
         checked_compression(compression),
     )

@@ -75,6 +75,28 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     return stored
 
 
+def dtype_on_disk(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the dtype of bytes that are there already, which are little-endian.
+
+    Raises
+    ------
+    UnsupportedDTypeError
+        As `checked_dtype`; also if it is big-endian: numbers would be taken for others.
+
+    Examples
+    --------
+    >>> dtype_on_disk("<f4")
+    dtype('float32')
+    """
+    stored = checked_dtype(dtype)
+    if np.dtype(dtype) != stored:
+        raise UnsupportedDTypeError(
+            f"dtype {np.dtype(dtype).str!r} is big-endian, and the bytes of buffers are "
+            "little-endian: write them so, or swap them once with NumPy's byteswap"
+        )
+    return stored
+
+
 def checked_count(value: Any, what: str) -> int:
     """Return a size or offset as a Python integer.
 

@@ -31,8 +31,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM has come: as Ctrl-C, and commands end with 143 in place of 130."""
+class Terminated(SystemExit):
+    """SIGTERM has come: the process is to end in good order, and say so."""
+
+    def __init__(self) -> None:
+        super().__init__(143)  # 128 + SIGTERM, as shells have it
 
 
 class BinrefError(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from binref_sci.dtypes import checked_count, checked_dtype, checked_shape, nbytes_of
+from binref_sci.dtypes import checked_count, checked_shape, dtype_on_disk, nbytes_of
 from binref_sci.errors import InvalidReferenceError
 
 COMPRESSIONS = ("lz4",)
@@ -89,7 +89,7 @@ class ArrayRef:
         set_ = object.__setattr__  # the way to normalise a frozen dataclass's fields
         set_(self, "offset", checked_count(self.offset, f"offset into buffer {self.path!r}"))
         set_(self, "shape", checked_shape(self.shape))
-        set_(self, "dtype", checked_dtype(self.dtype))
+        set_(self, "dtype", dtype_on_disk(self.dtype))
         if self.compressed_size is not None:
             size = checked_count(self.compressed_size, f"compressed size in buffer {self.path!r}")
             set_(self, "compressed_size", size)

@@ -104,9 +104,9 @@ def test_a_frame_that_cannot_be_read_is_named(folder, tmp_path, monkeypatch, cap
     monkeypatch.setattr(sys, "argv", ["binref-sci", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "while frame 5 of 6 (t = 2.5) was read and drawn" in told
+    assert ended.value.code == 2, told
 
 
 def test_a_folder_without_a_run_is_told(tmp_path):

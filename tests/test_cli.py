@@ -281,3 +281,12 @@ def test_a_reader_that_leaves_is_not_a_traceback(worker):
     assert b"Traceback" not in process.stderr.read()
     assert process.wait(60) == 1
     process.stderr.close()
+
+
+def test_ctrl_c_while_the_command_is_still_being_imported_is_no_traceback(tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    paths = f"{tmp_path}:{ENVIRONMENT['PYTHONPATH']}"
+    done = subprocess.run(
+        [*COMMAND, "show"], env=ENVIRONMENT | {"PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")

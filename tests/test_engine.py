@@ -24,8 +24,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import binref_sci
-from binref_sci import BinrefArray, BinrefWriter, Trajectory, open_dataset, open_references
+from binref_sci import (
+    BinrefArray,
+    BinrefWriter,
+    Trajectory,
+    open_dataset,
+    open_datatree,
+    open_references,
+)
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.exporting import export
 from binref_sci.errors import (
     BinrefError,
     BufferNotFoundError,
@@ -33,10 +41,12 @@ from binref_sci.errors import (
     InvalidReferenceError,
     JournalError,
     TruncatedBufferError,
+    UnsupportedDTypeError,
 )
 from binref_sci.folding import Odd, fold_json
 from binref_sci.journal import SUFFIX
 from binref_sci.labels import Labels
+from binref_sci.reference import ArrayRef
 from binref_sci.wire import array_pieces, ref_to_json
 from tests.kit import started
 
@@ -355,6 +365,34 @@ def test_a_ragged_list_is_refused_with_the_way_out(tmp_path):
     np.testing.assert_array_equal(found["parts.[2]"], np.ones(3))
 
 
+@pytest.mark.parametrize("inline", [False, True])
+def test_what_is_no_variable_hinders_nobody_who_leaves_it_out(tmp_path, inline):
+    def made(values):
+        array = {"object_type": "array", "shape": [len(values)], "dtype": "float64",
+                 "data": {"buffer": values, "encoding": "json"}}  # fmt: skip
+        return array if inline else BinrefArray.write(values, output_path=tmp_path)
+
+    odd = [made([1.0]), made([1.0, 2.0])]
+    respond(tmp_path, {"fine": made([3.0]), "odd": odd, "flow": {"v": made([4.0]), "odd": odd}})
+    with BinrefWriter("torn", output_path=tmp_path, block=(slice(0, 2),), shape=(4,)) as writer:
+        writer.write([1.0, 2.0])
+    dropped = ["odd", "flow.odd", "torn"]
+    assert set(open_dataset(tmp_path, drop_variables=dropped)) == {"fine", "flow.v"}
+    assert list(open_dataset(tmp_path, group="flow", drop_variables="odd")) == ["v"]
+    tree = open_datatree(tmp_path, drop_variables=["odd", "torn"])
+    assert (list(tree.ds), list(tree["flow"].ds)) == (["fine"], ["v"])
+    for kept in dropped:
+        rest = [name for name in dropped if name != kept]
+        with pytest.raises(ValueError, match=kept.replace("torn", "missing")):
+            open_dataset(tmp_path, drop_variables=rest)
+    with pytest.raises(FormatError, match=r"drop_variables='flow\.odd'"):
+        open_dataset(tmp_path, group="flow")
+    with pytest.raises(FormatError, match="odd"):
+        open_datatree(tmp_path, drop_variables="torn")
+    with pytest.raises(FormatError, match="odd"):
+        export(tmp_path, tmp_path / "x.json")
+
+
 def test_a_ragged_journal_is_refused_with_the_way_out(tmp_path):
     with BinrefWriter(output_path=tmp_path) as writer:
         writer.write(np.zeros(3))
@@ -603,6 +641,25 @@ def test_a_call_that_is_killed_is_interrupted_though_its_writers_had_closed(tmp_
         process.kill()
         process.wait()
         assert open_dataset(tmp_path).encoding["binref_state"] == "interrupted"
+
+
+def test_big_endian_bytes_are_refused_and_never_taken_for_others(tmp_path):
+    np.array([1.0, 2.0], ">f8").tofile(tmp_path / "x.bin")
+    for make in (
+        lambda: BinrefArray.from_file("x.bin", (2,), ">f8", output_path=tmp_path),
+        lambda: ArrayRef("x.bin", 0, (2,), np.dtype(">f8")),
+    ):
+        with pytest.raises(UnsupportedDTypeError, match=r"'>f8' is big-endian.*byteswap"):
+            make()
+    stream(tmp_path, 2)
+    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    whole = path.read_bytes()
+    for at in range(whole.count(b'"float64"')):
+        parts = whole.split(b'"float64"')
+        texts = b'"float64"'.join(parts[: at + 1]), b'"float64"'.join(parts[at + 1 :])
+        path.write_bytes(b'">f8"'.join(texts))
+        with pytest.raises(BinrefError, match="big-endian"):
+            open_dataset(tmp_path)
 
 
 # --- blocks
@@ -967,6 +1024,7 @@ def test_a_response_nested_very_deeply_is_refused(tmp_path):
 
 
 def test_arrays_at_different_offsets_of_one_buffer_have_different_names(tmp_path):
+    """R13."""
     with BinrefWriter(output_path=tmp_path) as writer:
         a, b = writer.write(np.arange(5)), writer.write(np.arange(5, 10))
     respond(tmp_path, {"a": a, "b": b})
@@ -1028,6 +1086,7 @@ def resident():
 
 
 def test_opening_two_gib_reads_nothing_and_grows_by_nothing(tmp_path):
+    """R15."""
     with (tmp_path / "big.bin").open("wb") as file:
         file.truncate(2048 * 512 * 256 * 8)
     big = BinrefArray.from_file("big.bin", (2048, 512, 256), "f8", output_path=tmp_path)
@@ -1060,10 +1119,10 @@ def test_opening_a_million_snapshots_costs_their_times(tmp_path):
     open_dataset(tmp_path)
     before = resident()
     took = []
-    for _ in range(5):
-        began = time.perf_counter()
+    for _ in range(5):  # time of the processor: other processes may want it too
+        began = time.process_time()
         ds = open_dataset(tmp_path)
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     assert min(took) < 0.05
     assert resident() - before < 50 * 2**20
     assert ds.heat.shape == (count, 32, 64)
@@ -1131,6 +1190,7 @@ def few_descriptors():
 
 
 def test_a_thousand_buffers_open_under_a_limit_of_128_descriptors(tmp_path, few_descriptors):
+    """R31."""
     refs = stream(tmp_path, 1000, shape=(2,), dims=("time", "x"), max_file_size=16)
     assert len({ref.path for ref in refs}) == 1000
     gc.collect()
@@ -1156,6 +1216,7 @@ def test_opening_and_closing_again_and_again_leaves_no_descriptor(tmp_path, few_
 
 @pytest.mark.long
 def test_two_thousand_rounds_leave_no_descriptor(tmp_path, few_descriptors):
+    """R31."""
     stream(tmp_path)
     before = descriptors()
     for chunks in itertools.islice(itertools.cycle([{}, None]), 2000):

@@ -69,6 +69,7 @@ def test_xarray_finds_the_engine_by_name_and_by_content(tmp_path):
 
 @installed
 def test_a_netcdf_file_opens_as_before_with_no_engine_named(tmp_path):
+    """R66."""
     ds = xr.Dataset({"a": ("x", [1.0, 2.0])})
     ds.to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "x.nc") as found:
@@ -150,6 +151,7 @@ def test_the_parameters_that_xarray_is_told_are_those_of_the_engine():
     ],
 )
 def test_chunks_follow_the_buffers(tmp_path, chunks, lengths):
+    """R59."""
     field = stream(tmp_path, shape=(64, 64), max_file_size=10 * 64 * 64 * 8)
     ds = open_dataset(tmp_path, chunks=chunks)
     assert ds.u.chunks == (None if lengths is None else (lengths, (64,), (64,)))
@@ -286,6 +288,7 @@ def rewrite(folder, value):
 
 
 def test_a_rewritten_buffer_has_another_name_though_no_entry_of_the_folder_has_changed(tmp_path):
+    """R12."""
     with BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as writer:
         writer.write(np.zeros(4))
     one = open_dataset(tmp_path)
@@ -391,6 +394,7 @@ def test_a_chain_of_indices_equals_numpy(opened, data):
 @pytest.mark.parametrize("chunks", [{}, None])
 @pytest.mark.parametrize("mmap", [False, True])
 def test_axes_may_be_reversed_picked_masked_and_emptied(tmp_path, chunks, mmap):
+    """R43."""
     field = stream(tmp_path, 8, max_file_size=3 * 20 * 8)
     u = open_dataset(tmp_path, chunks=chunks, mmap=mmap).u
     mask = np.arange(8) % 3 == 0
@@ -437,6 +441,7 @@ def test_a_run_still_going_is_read_and_not_mapped(tmp_path):
 
 
 def test_opening_twenty_thousand_references_takes_time_in_proportion(tmp_path):
+    """R57."""
     with (tmp_path / "a.bin").open("wb") as file:
         file.truncate(20_000 * 2048)
     took = {}
@@ -463,6 +468,7 @@ def test_opening_twenty_thousand_references_takes_time_in_proportion(tmp_path):
 
 
 def test_a_thousand_buffers_and_two_thousand_openings_under_128_descriptors(tmp_path):
+    """R31."""
     stream(tmp_path / "many", 1000, shape=(1, 2), max_file_size=16)
     stream(tmp_path / "one", 2, shape=(1, 2))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

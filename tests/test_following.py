@@ -31,6 +31,7 @@ SOLVER = """
 
 
 def test_a_reader_sees_every_snapshot_of_a_living_writer_and_old_datasets_stay(tmp_path):
+    """R21."""
     with started(SOLVER, tmp_path, 20, 0.1, "end") as solver:
         assert solver.stdout.readline() == b"three\n"
         live = follow(tmp_path)

@@ -27,6 +27,7 @@ def check(ds, first=range(5), second=range(5, 16)):
 @pytest.mark.parametrize("chunks", [{}, None])
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_the_later_run_takes_over_from_its_first_time(tmp_path, chunks, compression):
+    """R23, in two folders."""
     write(tmp_path / "a", range(11), compression=compression)
     write(tmp_path / "deep" / "b", range(5, 16), sign=-1, compression=compression)
     check(open_dataset([tmp_path / "a", tmp_path / "deep" / "b"], chunks=chunks))
@@ -34,6 +35,7 @@ def test_the_later_run_takes_over_from_its_first_time(tmp_path, chunks, compress
 
 @pytest.mark.parametrize("limit", [2**30, 100])
 def test_going_on_from_an_earlier_time_replaces_what_came_after_it(tmp_path, limit):
+    """R23, in one folder."""
     write(tmp_path, range(11), max_file_size=limit)
     write(tmp_path, range(5, 16), sign=-1, mode="a", max_file_size=limit)
     check(open_dataset(tmp_path))

@@ -102,6 +102,8 @@ ARGUMENTS = [
     ({"cache_bytes": NAN}, ValueError, "cache_bytes must be a whole number"),
     ({"cache_bytes": "a"}, ValueError, "cache_bytes must be a whole number"),
     ({"theme": "pink"}, ValueError, "theme='pink': use one of"),
+    ({"size": 0}, ValueError, "size must be a height of 0.5 to 100 inches, got 0"),
+    ({"size": NAN}, ValueError, "size must be a height"),
     ({"col_wrap": 0}, ValueError, "col_wrap must be a whole number above 0"),
     ({"col_wrap": "a"}, ValueError, "col_wrap must be a whole number above 0"),
     ({"aspect": 0}, ValueError, "aspect=0: a number must be above 0"),

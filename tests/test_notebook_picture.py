@@ -248,6 +248,14 @@ def test_a_formula_that_matplotlib_cannot_read_is_shown_as_it_is_written(tmp_pat
     plt.gcf().canvas.draw()
 
 
+@pytest.mark.parametrize("levels", [None, 1, 2, 5])
+@pytest.mark.parametrize("ends", [(-1e300, 1e300), (3.0, 3.0), (0.0, 1000.0)])
+def test_a_bar_of_any_range_is_drawn_without_a_warning(levels, ends):
+    field = xr.DataArray(np.array(ends).reshape(1, 1, 2), dims=("time", "y", "x"))
+    scene = Scene.of(field)
+    assert png(scene, Limits.of(scene, Rules(levels=levels)).colourings, 0)
+
+
 def test_a_formula_that_it_can_read_stays_one():
     assert drawable("speed [$m\\,s^{-1}$]") == "speed [$m\\,s^{-1}$]"
     assert drawable("price [$]") == "price [\\$]"

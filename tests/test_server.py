@@ -1,5 +1,6 @@
 import concurrent.futures
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -831,15 +832,16 @@ def test_a_component_that_cannot_be_loaded_is_said_at_once(tmp_path):
         assert str(folder) in done.stderr.decode() or "no licence" in done.stderr.decode()
 
 
-def test_ctrl_c_while_the_component_is_loading_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_component_is_loading_leaves_nothing(tmp_path, number, code):
     source = "import time\nfrom pathlib import Path\n"
     source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
     folder = component(tmp_path / "slow", source)
     with serving(folder, log_file=tmp_path / "log", ready=False) as server:
         wait_for((folder / "loading").exists)
         workers = server.workers()
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(60) == 130
+        server.process.send_signal(number)
+        assert server.process.wait(60) == code
         assert workers
         assert not any(worker.is_running() for worker in workers)
     assert "Traceback" not in server.log
@@ -855,6 +857,26 @@ def test_a_server_can_be_stopped_from_the_moment_it_says_that_it_is_ready(number
             assert process.wait(60) == 0
         finally:
             process.kill()
+
+
+def test_a_signal_before_there_is_http_leaves_nothing(tmp_path):
+    # While the first worker has been started already, and this process imports.
+    source = "import time\nfrom pathlib import Path\n(Path(__file__).parent / 'loading').touch()"
+    folder = component(tmp_path / "slow", f"{source}\ntime.sleep(60)")
+    (tmp_path / "uvicorn.py").write_text("import time\ntime.sleep(60)\n")
+    (tmp_path / "temporary").mkdir()
+    environment = ENVIRONMENT | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]]),
+        "TMPDIR": str(tmp_path / "temporary"),
+    }
+    command = [*COMMAND, "serve", str(folder), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as process:
+        wait_for((folder / "loading").exists)
+        (worker,) = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143, process.stderr.read()
+    assert not worker.is_running()
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_a_taken_port_is_the_callers_mistake(tmp_path, work):

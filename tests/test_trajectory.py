@@ -6,6 +6,7 @@ import re
 import threading
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given
@@ -333,3 +334,14 @@ def test_lists_are_compared_as_arrays_are(trajectory):
         assert not trajectory == other  # noqa: SIM201
     assert trajectory == trajectory
     assert len({trajectory, trajectory}) == 1
+
+
+def test_trajectories_at_different_offsets_of_one_buffer_have_different_names(tmp_path):
+    """R13."""
+    with BinrefWriter(output_path=tmp_path) as writer:
+        refs = [writer.write(np.full(3, step)) for step in range(4)]
+    first, second = Trajectory.from_refs(refs[:2]), Trajectory.from_refs(refs[2:])
+    stacked = da.concatenate([first.to_dask(), second.to_dask()])
+    np.testing.assert_array_equal(stacked[:, 0], [0, 1, 2, 3])
+    again = Trajectory.from_refs(refs[:2])
+    assert first.to_dask().name == again.to_dask().name != second.to_dask().name

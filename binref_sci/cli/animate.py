@@ -108,7 +108,13 @@ def animate_command(
             quality=quality,
             reduce=reduce,
         )
-    except (ValueError, TypeError, IndexError, KeyError) as error:
+    except (
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        EOFError,
+    ) as error:  # click takes an EOFError for Ctrl-D
         if isinstance(error, FormatError):
             raise
         # Of what was asked for: the caller's mistake, in the words of the part that found it.

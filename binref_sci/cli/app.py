@@ -23,7 +23,6 @@ from binref_sci.cli.exits import (
     EXIT_CALLER,
     EXIT_COMPONENT,
     EXIT_INTERRUPTED,
-    EXIT_TERMINATED,
 )
 from binref_sci.errors import (
     BinrefError,
@@ -31,7 +30,6 @@ from binref_sci.errors import (
     ContainerError,
     EngineError,
     StoreError,
-    Terminated,
 )
 
 _COMMANDS = (
@@ -118,9 +116,6 @@ def main() -> None:
     """
     try:
         app(prog_name="binref-sci")
-    except Terminated:
-        terminal.complain("terminated")
-        sys.exit(EXIT_TERMINATED)
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)

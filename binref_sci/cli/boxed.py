@@ -270,7 +270,7 @@ def serve_image(
             while code is None:
                 code = container.wait(0.1)
                 position = _relay(container, position)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Terminated):
             try:
                 stop(engine, container.name, grace + 1)
             except EngineError as error:

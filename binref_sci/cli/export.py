@@ -20,7 +20,7 @@ def export_command(
     directories: Annotated[
         list[str],
         typer.Argument(
-            metavar="DIR...",
+            metavar="DIR",
             help="Run directory, output path (its newest run), results.json or journal; or its URL. "
             "Several are one simulation that was restarted, in order.",
         ),

@@ -11,12 +11,13 @@ from binref_sci.client.inputs import Inputs
 from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
 from binref_sci.client.scratch import Scratch
-from binref_sci.containers.engine import find_engine
+from binref_sci.containers.engine import checked_image, find_engine
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import START_SECONDS, Served
 from binref_sci.errors import ContainerError, RemoteConnectionError
 from binref_sci.naming import PREFIX
 
+_GOING_SECONDS = 10.0  # for one that answers no more to be gone, before it counts as running
 _ENDING_SECONDS = 2.0  # from a broken connection to the end of a container that has died
 
 
@@ -47,7 +48,7 @@ class Image:
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._made_of = image, engine, options, timeout, start_seconds
-        self.image = image
+        self.image = checked_image(image)
         self._engine = find_engine(engine)
         self._options = options
         self._timeout = timeout
@@ -68,7 +69,11 @@ class Image:
     def open(self) -> None:
         """Start the container, unless it runs; return when the component is healthy."""
         with self._lock:
-            if self._remote is not None:
+            if self._served is not None and self._served.lives(_GOING_SECONDS):
+                return
+        self.close()  # one that has ended by itself
+        with self._lock:
+            if self._served is not None:
                 return
             options, scratch = self._options, None
             if options.output_path is None:

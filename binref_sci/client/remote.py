@@ -66,7 +66,7 @@ class Remote:
     ) -> None:
         self._made_of = url, output_path, input_path, timeout, transport
         self.url = normal_url(url)
-        self._output_path = output_path
+        self.output_path = output_path
         self._input_path = input_path
         self._timeout = timeout
         self._transport = transport
@@ -129,10 +129,10 @@ class Remote:
             body=lambda: inputs.body(self._input_path),
         )
         hint = (
-            f"; is output_path={os.fspath(self._output_path or '')!r} the folder that "
+            f"; is output_path={os.fspath(self.output_path or '')!r} the folder that "
             f"{self.url} writes to?"
         )
-        return Reply(read, self._output_path, None, hint, self._known)
+        return Reply(read, self.output_path, None, hint, self._known)
 
     def open(self) -> None:
         """There is nothing to do before a call."""

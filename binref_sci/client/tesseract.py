@@ -594,8 +594,8 @@ class Tesseract:
         output_format, lazy = self._settings.choose(lazy=lazy)
         if (
             output_format == "json+binref"
-            and self._settings.output_path is None
             and isinstance(self._door, Remote)
+            and self._door.output_path is None
         ):
             raise FormatError(
                 f"{'a lazy result' if lazy else 'json+binref'} refers to files that {self._door} "

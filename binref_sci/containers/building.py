@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from binref_sci.containers import containerfile as files
+from binref_sci.containers.copying import copy_folder
 from binref_sci.containers.engine import Engine
 from binref_sci.containers.gathering import gather, probe
 from binref_sci.containers.layout import (
@@ -23,7 +24,7 @@ from binref_sci.containers.layout import (
     LABEL_VERSION,
 )
 from binref_sci.containers.slim import DISTRIBUTION
-from binref_sci.errors import ContainerError, EngineError, PayloadError
+from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.component import API_FILE
 from binref_sci.runtime.config import CONFIG_FILE, ComponentConfig, read_config
 
@@ -101,8 +102,17 @@ def build(
         recipe.write_text(files.containerfile(config, base))
         platform = config.build_config.target_platform
         options = [] if platform == "native" else ["--platform", platform]
-        system = _build(engine, context, [*options, "--target", files.SYSTEM])
-        python = probe(engine, system, options=options)
+        try:
+            system = _build(engine, context, [*options, "--target", files.SYSTEM])
+            python = probe(engine, system, options=options)
+        except (EngineError, ImageNotFoundError) as error:
+            if platform == "native":
+                raise
+            raise type(error)(
+                f"{error}\nFor target_platform {platform!r} there must be a base image "
+                f"{base!r} of that platform, and this machine must run its programs: where the "
+                "processor is another one, with qemu-user-static and binfmt"
+            ) from error
         wanted = config.build_config.requirements.python_version
         if wanted is not None and wanted != python.markers["python_version"]:
             raise PayloadError(
@@ -159,7 +169,7 @@ def _copy_component(folder: Path, config: ComponentConfig, context: Path) -> Non
     for number, (source, _) in enumerate(files.data_targets(config)):
         path = folder / source
         if path.is_dir():
-            shutil.copytree(path, data / str(number), ignore=shutil.ignore_patterns("__pycache__"))
+            copy_folder(path, data / str(number))
         elif path.is_file():
             shutil.copy(path, data / str(number))
         else:

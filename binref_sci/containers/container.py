@@ -20,7 +20,7 @@ from typing import Final
 
 from binref_sci.containers import keeper
 from binref_sci.containers.engine import Engine
-from binref_sci.containers.lending import lend
+from binref_sci.containers.lending import check_input, lend, take_back
 from binref_sci.containers.options import Options
 from binref_sci.errors import EngineError
 
@@ -61,7 +61,7 @@ class Container:
     Raises
     ------
     PayloadError
-        If the output path cannot be made.
+        If the output path cannot be made, or the input path not be read.
     EngineError
         If the container cannot be started.
     """
@@ -79,6 +79,8 @@ class Container:
         log: int | None = None,
         scratch: Path | None = None,
     ) -> None:
+        if options.input_path is not None:
+            check_input(options.input_path)
         self.engine = engine
         self.image = image
         self.name = _name(image)
@@ -93,6 +95,7 @@ class Container:
             scratch_read, scratch_life = _pipe(theirs, ours)
             status, status_write = _pipe(ours, theirs)
             owned = None if options.output_path is None else lend(options.output_path, theirs)
+            self._owned = owned
             order = {
                 "run": engine.command(
                     *("run", "--rm", "--interactive", "--name", self.name, "--pull", "never"),
@@ -158,15 +161,17 @@ class Container:
         Once there is a code, the container is removed and its files are the caller's.
         """
         with self._lock:
-            if self._code is None and select.select([self._status], [], [], seconds)[0]:
+            if self._code is None and _is_ready(self._status, seconds):
                 told = os.read(self._status, 64)
                 self._code = int(told) if told else LOST
                 self._end_life()
                 if not self._has_scratch:
                     self.scratch_release()
-                if self._code == LOST:
+                if self._code == LOST:  # what the keeper would have done
                     with suppress(EngineError):
                         self.engine.run(*removal(self.engine, self.name)[1:])
+                    if self._owned is not None:
+                        take_back(self._owned)
             return self._code
 
     def stop(self) -> None:
@@ -234,6 +239,13 @@ def _name(image: str) -> str:
     return f"binref-sci-{plain.strip('-.')[:60]}-{uuid.uuid4().hex[:8]}"
 
 
+def _is_ready(descriptor: int, seconds: float | None) -> bool:
+    """Wait until there is something to read. Not by select(): it knows no descriptor over 1023."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(None if seconds is None else 1000 * seconds))
+
+
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     """Return both ends of a pipe; whoever gets one closes it."""
     read, write = os.pipe()
@@ -255,8 +267,11 @@ def _let_go(owner: int, *pipes: int) -> None:
 
 def _log_file(stack: ExitStack) -> int:
     """Return a file without a name: nothing is left of it, however this process ends."""
-    with tempfile.TemporaryFile(prefix="binref-sci-") as file:
-        made = os.dup(file.fileno())
+    if hasattr(os, "memfd_create"):  # a full disk must not hide that the component is ready
+        made = os.memfd_create("binref-sci-log", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile(prefix="binref-sci-") as file:
+            made = os.dup(file.fileno())
     stack.callback(os.close, made)
     fcntl.fcntl(made, fcntl.F_SETFL, fcntl.fcntl(made, fcntl.F_GETFL) | os.O_APPEND)
     return made

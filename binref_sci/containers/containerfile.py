@@ -30,6 +30,10 @@ DATA: Final = "data"
 _MOUNT: Final = f"--mount=type=bind,source={WHEELS},target=/{WHEELS}"
 _NOTHING: Final = Gathered("", "", "")
 _HEALTH: Final = "--interval=30s --timeout=10s --start-period=60s"
+_WARMING: Final = (
+    "import sys; sys.dont_write_bytecode = False; import "
+    "binref_sci.cli.run, binref_sci.cli.serve, binref_sci.server.loop, binref_sci.server.worker"
+)
 _APT: Final = (
     "apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
 )
@@ -105,7 +109,9 @@ def _installing(config: ComponentConfig, packages: Gathered) -> list[str]:
         shlex.join(["env", *pip, f"/{WHEELS}/{each}"]) for each in (packages.others, packages.own)
     )
     all_others = f"{shlex.join(venv)} && {others} && {compiled.format('')}"
-    return [all_others, f"{own} && {ours} && {folders}"]
+    # Docker's images of Python have none of its own modules compiled: each start would do it.
+    warming = shlex.join([f"{ENVIRONMENT}/bin/python", "-P", "-c", _WARMING])
+    return [all_others, f"{own} && {ours} && {warming} && {folders}"]
 
 
 def data_targets(config: ComponentConfig) -> Sequence[tuple[str, str]]:

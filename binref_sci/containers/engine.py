@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from binref_sci.errors import EngineError, ImageNotFoundError
+from binref_sci.errors import EngineError, ImageNotFoundError, PayloadError
 
 ENGINES: Final = ("podman", "docker")
 """Looked for in this order: podman needs no daemon."""
@@ -132,6 +132,23 @@ class Engine:
             return []
         found = json.loads(self.run(kind, "inspect", *names))
         return list(found)
+
+
+def checked_image(name: str) -> str:
+    """Return the name of an image, unless it cannot be one: the engine might take it for an option.
+
+    Raises
+    ------
+    PayloadError
+        If it is empty, or begins with a dash.
+    TypeError
+        If it is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"image must be the name of an image, got {name!r}")
+    if not name or name.startswith("-"):
+        raise PayloadError(f"image {name!r} is no name that an image can have")
+    return name
 
 
 def find_engine(name: str | None = None) -> Engine:

@@ -58,7 +58,12 @@ markers.default_environment = lambda: dict(found)
 sys.exit(main(sys.argv[1:]))
 """
 
-_LOCAL: Final = re.compile(r"\.{0,2}/|\.{1,2}$|file:")
+_LOCAL: Final = re.compile(
+    r"([\w.-]+\s*(?P<named>\[[^]]*\])?\s*@\s*(?=file:))?"
+    r"(?P<path>(?:[\w.-]*/|\.{1,2}$|file:).*?|[\w.+-]+\.(?:whl|zip|tar\.gz))"
+    r"(?P<extras>\[[^]/]*\])?\s*(?P<marker>;.*)?"
+)
+_EDITABLE: Final = re.compile(r"^(-e|--editable)[\s=]+")
 _FILE: Final = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]+(.+)")
 _LINES: Final = 30
 
@@ -181,9 +186,9 @@ def gather(folder: Path, listed: Path | None, python: Interpreter) -> Gathered:
     """
     own = wheel.pack(folder)
     asked = folder / "asked.txt"
-    wanted = [*slim.requirements(), *_own(listed, folder, python), "pip"]
+    where = folder if listed is None else listed.parent.resolve()
+    wanted = [*slim.requirements(), *_own(listed, folder, python, where), "pip"]
     asked.write_text("".join(f"{line}\n" for line in wanted))
-    where = folder if listed is None else listed.parent
     common = ["--find-links", str(folder), "-r", str(asked)]
     version = ".".join(map(str, python.version))
     there = ["--only-binary=:all:", "--implementation", "cp", "--python-version", version]
@@ -214,26 +219,38 @@ def _list(folder: Path, wheels: Sequence[Path]) -> str:
     return made.name
 
 
-def _own(listed: Path | None, folder: Path, python: Interpreter) -> Iterator[str]:
+def _own(
+    listed: Path | None,
+    folder: Path,
+    python: Interpreter,
+    where: Path,
+    above: tuple[Path, ...] = (),
+) -> Iterator[str]:
     """Yield the component's requirements, with what lies in its folder made into wheels."""
-    if listed is None:
+    if listed is None or listed.resolve() in above:
         return
     try:
-        lines = listed.read_text().splitlines()
+        lines = re.sub(r"\\\r?\n", "", listed.read_text(encoding="utf-8-sig")).splitlines()
     except (OSError, UnicodeError) as error:
         raise PayloadError(f"cannot read the requirements in {str(listed)!r}: {error}") from error
     for line in lines:
         text = re.sub(r"(^|\s)#.*", "", line).strip()
-        file = _FILE.fullmatch(text)
-        if file is not None:
-            yield f"{file[1]} {(listed.parent / file[2]).resolve()}"
-        elif _LOCAL.match(text):
-            source = (listed.parent / text.removeprefix("file:")).resolve()
-            before = set(folder.glob("*.whl"))
-            _pip(
-                ["wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], None, listed.parent
+        text = _EDITABLE.sub("", text)  # in an image it is like any other
+        file, local = _FILE.fullmatch(text), _LOCAL.fullmatch(text)
+        if file is not None and file[1] in ("-r", "--requirement"):
+            yield from _own(
+                listed.parent / file[2], folder, python, where, (*above, listed.resolve())
             )
-            yield from (str(path) for path in set(folder.glob("*.whl")) - before)
+        elif file is not None:
+            yield f"{file[1]} {(listed.parent / file[2]).resolve()}"
+        elif local is not None:
+            source = (where / local["path"].removeprefix("file:")).resolve()
+            marker = local["marker"] or ""
+            before = set(folder.glob("*.whl"))
+            command = ["wheel", "--no-deps", "--wheel-dir", str(folder), f"{source}{marker}"]
+            _pip(command, python if marker else None, where)
+            for path in set(folder.glob("*.whl")) - before:
+                yield f"{path}{local['extras'] or local['named'] or ''}"
         elif text:
             yield text
 

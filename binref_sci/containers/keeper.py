@@ -36,7 +36,7 @@ def main(order: dict[str, Any]) -> None:
         code is written to, and ``life`` and ``scratch_life``, the reading ends of the pipes.
         ``caller`` is a process id, ``grace`` the seconds from the end of life to a removal by
         force, ``bounded`` whether the log is a file to be kept short. ``scratch`` is a folder
-        to be removed, ``owned`` tells of files to be given back (see `_give_back`); both may
+        to be removed, ``owned`` tells of files to be given back (see `give_back`); both may
         be null.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -70,7 +70,7 @@ def main(order: dict[str, Any]) -> None:
         process.kill()
         code = process.wait()
     if order["owned"] is not None:
-        _give_back(**order["owned"])
+        give_back(**order["owned"])
     with suppress(OSError):  # nobody is there
         os.write(order["status"], b"%d\n" % code)
     os.close(order["status"])
@@ -106,7 +106,10 @@ def _ready(descriptors: list[int], seconds: float | None) -> list[int]:
     real = [each for each in descriptors if each >= 0]
     if len(real) < len(descriptors):
         seconds = FEW_SECONDS if seconds is None else min(seconds, FEW_SECONDS)
-    return select.select(real, [], [], seconds)[0]
+    poller = select.poll()  # select() knows no descriptor over 1023, and a caller may have more
+    for each in real:
+        poller.register(each, select.POLLIN)
+    return [each for each, _ in poller.poll(None if seconds is None else 1000 * seconds)]
 
 
 def _follow(
@@ -146,7 +149,7 @@ def _log(order: dict[str, Any], piece: bytes, written: int) -> int:
     return written
 
 
-def _give_back(
+def give_back(
     folder: str, mark: str, lock: int, user: int, owner: list[int], former: list[int]
 ) -> None:
     """Make files of `user` in `folder` the `owner`'s, and the folder its former owner's.

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from binref_sci.containers import keeper
 from binref_sci.containers.layout import USER
 from binref_sci.errors import PayloadError
 
@@ -67,6 +68,40 @@ def lend(folder: Path, stack: ExitStack) -> dict[str, Any] | None:
         "owner": [os.geteuid(), os.getegid()],
         "former": former,
     }
+
+
+def take_back(owned: dict[str, Any]) -> None:
+    """Give a folder back in place of a keeper that was killed.
+
+    Parameters
+    ----------
+    owned
+        What `lend` has returned.
+    """
+    with suppress(OSError):  # there is none: it has been given back
+        lock = os.open(owned["mark"], os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        keeper.give_back(**owned | {"lock": lock})
+
+
+def check_input(folder: Path) -> None:
+    """Check that a container can read `folder`.
+
+    Raises
+    ------
+    PayloadError
+        If it is missing, or the user that the container runs as may not look into it.
+    """
+    if not folder.is_dir():
+        raise PayloadError(f"input path {str(folder)!r} is not a folder, or does not exist")
+    if os.geteuid() != 0:
+        return
+    found = folder.stat()
+    shift = 6 if found.st_uid == USER else 3 if found.st_gid == USER else 0
+    if (found.st_mode >> shift) & 0o5 != 0o5:
+        raise PayloadError(
+            f"input path {str(folder)!r} has mode {found.st_mode & 0o777:04o}, and a container that "
+            f"root starts runs as user {USER}, who may not read there; chmod -R o+rX lets it"
+        )
 
 
 def _locked(mark: Path, stack: ExitStack) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binref_sci.containers.container import removal
-from binref_sci.containers.engine import Engine
+from binref_sci.containers.engine import Engine, checked_image
 from binref_sci.containers.layout import LABEL_NAME, LABEL_SCHEMA, LABEL_VERSION, OUTPUT_PATH, PORT
 from binref_sci.containers.serving import missing
 from binref_sci.errors import EngineError, ImageNotFoundError, PayloadError
@@ -111,12 +111,12 @@ def schema(engine: Engine, image: str) -> dict[str, Any]:
     ImageNotFoundError
         If there is none.
     PayloadError
-        If it holds no component.
+        If it holds no component, or this is no name of one.
     EngineError
         If the engine fails.
     """
     try:
-        found = engine.inspect("image", image)
+        found = engine.inspect("image", checked_image(image))
     except ImageNotFoundError:
         raise missing(engine, image) from None
     if not found or LABEL_NAME not in _labels(found[0]):

@@ -39,7 +39,7 @@ class Options:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If one of them cannot be meant.
     """
 
@@ -54,6 +54,13 @@ class Options:
     cpus: float | None = None
 
     def __post_init__(self) -> None:
+        if self.port is not None and not isinstance(self.port, int):
+            raise TypeError(f"port must be a whole number, got {self.port!r}")
+        for name, value in self.environment.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise TypeError(f"environment variables are text, got {name!r}: {value!r}")
+            if not name or "=" in name or "\0" in name + value:
+                raise ValueError(f"environment variable {name!r} cannot have this name or value")
         if self.port is not None and not 0 < self.port < 65536:
             raise ValueError(f"port must be between 1 and 65535, not {self.port}")
         if self.cpus is not None and not self.cpus > 0:
@@ -103,7 +110,8 @@ class Options:
             raise ValueError("network 'none' leaves no way to call the component")
         if self.shares_network:
             return []
-        return ["--publish", f"{self.host}:{self.port or ''}:{PORT}"]
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return ["--publish", f"{host}:{self.port or ''}:{PORT}"]
 
 
 def _user() -> str:

@@ -30,6 +30,7 @@ _HEALTH_SECONDS: Final = 5.0
 _TAKEN: Final = ("address already in use", "already allocated", "ports are not available")
 _ENGINE_CODES: Final = (125,)
 _NO_COMMAND_CODES: Final = (126, 127)
+_KILLED_CODE: Final = 137
 
 
 class Served:
@@ -76,7 +77,7 @@ class Served:
             inside += ["--host", options.host, "--port", str(options.port or 0)]
         with ExitStack() as stack:
             if options.port is None and not options.shares_network:
-                options = replace(options, port=_free_port(options.host, stack))
+                options = replace(options, port=_free_port(engine, options.host, stack))
             self._options = options
             self.container = Container(
                 engine,
@@ -130,10 +131,13 @@ class Served:
             if isinstance(failure, ImageNotFoundError):
                 return missing(self.container.engine, self.container.image)
             return failure
-        if code in _NO_COMMAND_CODES:
+        memory = self._options.memory
+        tight = memory is not None and code in (*_NO_COMMAND_CODES, _KILLED_CODE)
+        if code in _NO_COMMAND_CODES and not tight:
             return ContainerError(f"{self} holds no component{self._hint()}{self.told()}")
         return ContainerError(
-            f"{self} ended with exit code {code} before it was ready{self._hint()}{self.told()}"
+            f"{self} ended with exit code {code} before it was ready"
+            f"{f'; is memory={memory!r} enough?' if tight else ''}{self._hint()}{self.told()}"
         )
 
     def _hint(self) -> str:
@@ -143,6 +147,10 @@ class Served:
             if LABEL_NAME not in ((found.get("Config") or {}).get("Labels") or {}):
                 return "; it was not made by binref-sci build, and may hold no component at all"
         return ""
+
+    def lives(self, seconds: float) -> bool:
+        """Tell whether it answers, or else has not ended within some seconds."""
+        return _healthy(self.url) or self.container.wait(seconds) is None
 
     def told(self) -> str:
         """Return the end of its log, for an error."""
@@ -155,11 +163,13 @@ class Served:
 
 def reachable(host: str) -> str:
     """Return how this machine reaches a server that listens on `host`."""
-    return "127.0.0.1" if host in ("0.0.0.0", "") else host
+    if host in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    return f"[{'::1' if host == '::' else host}]" if ":" in host else host
 
 
-def _free_port(host: str, stack: ExitStack) -> int:
-    """Return a port that nobody has; held until `stack` is left, but for the engine.
+def _free_port(engine: Engine, host: str, stack: ExitStack) -> int:
+    """Return a port that nobody has; podman alone can take it until `stack` is left.
 
     Chosen here, so that the engine need not be asked which one it took, which costs as much
     as a fifth of a start.
@@ -175,14 +185,14 @@ def _free_port(host: str, stack: ExitStack) -> int:
         )[0]
         holder = socket.socket(family, kind, protocol)
         stack.callback(holder.close)
-        # Others who say so, as engines do, may bind to it too, as long as it does not listen.
+        # Who says the same, as podman does, may bind to it too, as long as it does not listen.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(address)
     except (OSError, UnicodeError) as error:
         raise ContainerError(f"cannot listen on host {host!r}: {error}") from error
     port = int(holder.getsockname()[1])
-    if sys.platform != "linux":  # where they may not
-        holder.close()
+    if engine.name != "podman" or sys.platform != "linux":
+        holder.close()  # docker's daemon may not say it, and other systems do not know it
     return port
 
 

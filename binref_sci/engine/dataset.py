@@ -19,14 +19,14 @@ from binref_sci.engine.results import Leaf, read_results
 from binref_sci.engine.saved import all_variables, saved_variable
 from binref_sci.engine.source import Source
 from binref_sci.engine.variables import Data, Made, labelled
-from binref_sci.errors import JournalError
+from binref_sci.errors import BinrefError, JournalError
 from binref_sci.journal import Journal
 from binref_sci.labels import Labels
 from binref_sci.trajectory import Trajectory
 
 
 def variables(
-    place: Source, *, ragged: bool = False
+    place: Source, *, ragged: bool = False, refused: dict[str, BinrefError] | None = None
 ) -> tuple[list[Made], dict[str, Any], journals.RunState]:
     """Return the variables of a run, its text outputs, and its state; reads no data.
 
@@ -36,6 +36,8 @@ def variables(
         Where the run lies.
     ragged
         Give what does not fit into one variable in parts, instead of refusing it.
+    refused
+        Takes the errors of what is no variable, by name, instead of the first being raised.
     """
     manifest = manifest_of(place.run, place.directory)
     if manifest is not None:
@@ -49,7 +51,9 @@ def variables(
     hidden = Lenders(place.directory, newest, [head for head in heads if head not in members])
     schema = SchemaLabels(place.run.get("labels"))
     if place.results is not None and journals.follows_results(members, place):
-        for path, leaf in read_results(place.results, place.directory, ragged=ragged):
+        for path, leaf in read_results(
+            place.results, place.directory, ragged=ragged, refused=refused
+        ):
             if isinstance(leaf, str | list):
                 attrs[path] = leaf
             else:
@@ -69,7 +73,12 @@ def variables(
                 for number, stored in enumerate(parts)
             ]
         else:
-            made.append(_streamed(free, group, heads, schema))
+            try:
+                made.append(_streamed(free, group, heads, schema))
+            except JournalError as error:
+                if refused is None:
+                    raise
+                refused[free] = error
     return made, attrs, state
 
 

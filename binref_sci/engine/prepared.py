@@ -20,7 +20,7 @@ from binref_sci.engine.manifest import Manifest, manifest_of
 from binref_sci.engine.saved import saved_group, saved_variables
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.variables import Made, to_variable, token_of
-from binref_sci.errors import FormatError
+from binref_sci.errors import BinrefError, FormatError
 
 _ABOUT = ("component", "version", "run_id")
 """What a Dataset takes over from ``run.json`` as attributes."""
@@ -52,6 +52,8 @@ class Prepared(os.PathLike[str]):
         What `to_binref` has saved here, if that is what it is.
     is_remote
         Whether it lies in a store.
+    refused
+        Errors of what is no variable, by path: for whoever does not leave it out.
     """
 
     path: str
@@ -62,6 +64,7 @@ class Prepared(os.PathLike[str]):
     asked: Any = None
     saved: Manifest | None = None
     is_remote: bool = False
+    refused: Mapping[str, BinrefError] = field(default_factory=dict)
     in_memory: dict[Hashable, xr.Variable] = field(default_factory=dict, init=False)
     preferred: dict[Hashable, dict[str, Any]] = field(default_factory=dict, init=False)
 
@@ -85,8 +88,11 @@ class Prepared(os.PathLike[str]):
         made, attrs = self.made, dict(self.attrs)
         if self.saved is not None:
             return self._saved_dataset(group, drop, mmap=mmap, decoders=decoders)
-        if group is not None:
+        if group is None:
+            self.require(drop)
+        else:
             wanted = _parts(group)
+            self.require(drop, wanted)
             made = [_short(one) for one in made if one.group == wanted]
             attrs = _attrs_of(attrs, wanted)
             if not made and not any(one.group[: len(wanted)] == wanted for one in self.made):
@@ -111,6 +117,7 @@ class Prepared(os.PathLike[str]):
                 if path == (root or "/") or path.startswith(f"{root}/")
             }
         above = _parts(group or "")
+        self.require(drop, above, below=True)
         paths = {above} | {
             one.group[:depth]
             for one in self.made
@@ -130,6 +137,34 @@ class Prepared(os.PathLike[str]):
                 decoders=decoders,
             )
         return found
+
+    def require(
+        self,
+        drop: frozenset[str] = frozenset(),
+        group: tuple[str, ...] | None = None,
+        *,
+        below: bool = False,
+    ) -> None:
+        """Raise the error of what is no variable, unless it is dropped or of another group.
+
+        Parameters
+        ----------
+        drop
+            By path; where there is a group, by the name within it.
+        group
+            The one that is opened; None: all of them, flat.
+        below
+            Also those below it.
+        """
+        for path, error in self.refused.items():
+            *above, name = path.split(".")
+            if group is None:
+                wanted = path not in drop
+            else:
+                here = tuple(above[: len(group)] if below else above)
+                wanted = here == group and name not in drop
+            if wanted:
+                raise error
 
     def _check(self, *, mmap: bool) -> None:
         if mmap and self.is_remote:
@@ -234,9 +269,12 @@ def prepare_place(place: Source) -> Prepared:
         return Prepared(
             place.path, made, {}, {}, "complete", saved=manifest, is_remote=place.is_remote
         )
-    made, attrs, state = variables(place)
+    refused: dict[str, BinrefError] = {}
+    made, attrs, state = variables(place, refused=refused)
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
-    return Prepared(place.path, made, attrs, about, state, is_remote=place.is_remote)
+    return Prepared(
+        place.path, made, attrs, about, state, is_remote=place.is_remote, refused=refused
+    )
 
 
 def prepare_joined(
@@ -260,7 +298,8 @@ def prepare_joined(
             )
     last = runs[-1]
     made = joined([(run.path, run.made) for run in runs])
-    return Prepared(last.path, made, last.attrs, last.about, last.state, is_remote=last.is_remote)
+    refused = {path: error for run in runs for path, error in run.refused.items()}
+    return replace(last, made=made, refused=refused)
 
 
 def prepare_any(

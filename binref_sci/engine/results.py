@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray
-from binref_sci.errors import FormatError
+from binref_sci.errors import BinrefError, FormatError
 from binref_sci.folding import Odd, are_references, fold_json, gc_paused, is_reference
 from binref_sci.reference import ArrayRef
 from binref_sci.storage import Root, place_of
@@ -27,7 +27,11 @@ _INFINITIES: Final = ("Infinity", "-Infinity")  # numbers that JSON lacks, as th
 
 
 def read_results(
-    path: Path | RemotePath, directory: Root, *, ragged: bool = False
+    path: Path | RemotePath,
+    directory: Root,
+    *,
+    ragged: bool = False,
+    refused: dict[str, BinrefError] | None = None,
 ) -> list[tuple[str, Leaf]]:
     """Return the output fields of a response, by path, without reading a buffer.
 
@@ -43,6 +47,8 @@ def read_results(
     ragged
         Give the arrays of a list that do not fit together one by one, as
         ``field.[0]``, instead of refusing them.
+    refused
+        Takes the errors of ragged lists, by path, instead of the first being raised.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def read_results(
                 f"{os.fspath(path)!r} is no result: expected an object with the output fields, "
                 f"found a {type(parsed).__name__}"
             )
-        reader = _Reader(directory, ragged=ragged)
+        reader = _Reader(directory, refused, ragged=ragged)
         try:
             made = list(reader.fields(parsed, ""))
         except RecursionError as error:
@@ -80,8 +86,11 @@ def read_results(
 class _Reader:
     """Walks a response."""
 
-    def __init__(self, directory: Root, *, ragged: bool) -> None:
+    def __init__(
+        self, directory: Root, refused: dict[str, BinrefError] | None, *, ragged: bool
+    ) -> None:
         self._directory = directory
+        self._refused = refused
         self._ragged = ragged
         self._paths: dict[str, str] = {}
         self.arrays = 0
@@ -109,8 +118,7 @@ class _Reader:
             if not isinstance(found, Odd):
                 yield path, Trajectory(found)
                 return
-            self._refuse(path, found)
-            yield from self._each(items, path)
+            yield from self._odd(items, path, found)
         elif items and is_array_json(items[0]):
             self.arrays += len(items)
             yield from self._inline(items, path)
@@ -127,20 +135,17 @@ class _Reader:
         arrays: list[NDArray[Any]] = []
         for at, item in enumerate(items):
             if not is_array_json(item) or is_reference(item):
-                self._refuse(path, Odd(at, "is not an array within the response, as the first is"))
-                yield from self._each(items, path)
+                odd = Odd(at, "is not an array within the response, as the first is")
+                yield from self._odd(items, path, odd)
                 return
             array = decode_inline(item, f"{path}[{at}]")
             if arrays and (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
-                self._refuse(
-                    path,
-                    Odd(
-                        at,
-                        f"has shape {array.shape} and dtype {array.dtype.name}, the first "
-                        f"{arrays[0].shape} and {arrays[0].dtype.name}",
-                    ),
+                odd = Odd(
+                    at,
+                    f"has shape {array.shape} and dtype {array.dtype.name}, the first "
+                    f"{arrays[0].shape} and {arrays[0].dtype.name}",
                 )
-                yield from self._each(items, path)
+                yield from self._odd(items, path, odd)
                 return
             arrays.append(array)
         yield path, np.stack(arrays)
@@ -149,13 +154,19 @@ class _Reader:
         for at, item in enumerate(items):
             yield from self.fields(item, f"{path}.[{at}]")
 
-    def _refuse(self, path: str, odd: Odd) -> None:
-        if not self._ragged:
-            raise FormatError(
-                f"field {path!r} is a ragged list, which is no variable: element {odd.at} "
-                f"{odd.reason}; binref_sci.open_references({self._directory!r}) gives its arrays "
-                "one by one"
-            )
+    def _odd(self, items: list[Any], path: str, odd: Odd) -> Leaves:
+        """Yield the items of a ragged list one by one, or refuse it."""
+        if self._ragged:
+            yield from self._each(items, path)
+            return
+        error = FormatError(
+            f"field {path!r} is a ragged list, which is no variable: element {odd.at} "
+            f"{odd.reason}; binref_sci.open_references({self._directory!r}) gives its arrays "
+            f"one by one, and drop_variables={path!r} leaves it out"
+        )
+        if self._refused is None:
+            raise error
+        self._refused[path] = error
 
     def _array(self, value: dict[str, Any], path: str) -> BinrefArray | NDArray[Any]:
         if not is_reference(value):

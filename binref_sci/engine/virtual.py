@@ -54,6 +54,7 @@ def references(
     prepared = prepare_any(source, storage_options)
     refs: Refs = {".zgroup": _json({"zarr_format": 2})}
     if prepared.saved is None:
+        prepared.require()
         found, _, _ = assembled(prepared.made)
         data = {one.name: one.data for one in prepared.made}
         for name, variable in found.items():

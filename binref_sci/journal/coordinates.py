@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from binref_sci.dtypes import DTYPES, checked_dtype, checked_shape
+from binref_sci.dtypes import DTYPES, checked_shape, dtype_on_disk
 from binref_sci.labels import Labels, attrs_from_json, attrs_to_json
 from binref_sci.plan import Segment, Stored
 from binref_sci.storage import Root, create_buffer, write_at
@@ -60,7 +60,7 @@ def labels_from_json(made: Mapping[str, Any], directory: Root) -> Labels:
 
 
 def _read_coordinate(made: Mapping[str, Any], directory: Root) -> NDArray[Any]:
-    shape, dtype = checked_shape(made["shape"]), checked_dtype(made["dtype"])
+    shape, dtype = checked_shape(made["shape"]), dtype_on_disk(made["dtype"])
     segment = Segment(checked_path(made["buffer"]), 0, 1, math.prod(shape) * dtype.itemsize)
     values: NDArray[Any] = Stored(directory, (segment,), shape, dtype).read_snapshot(0, ())
     return values

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from binref_sci.dtypes import checked_count, checked_dtype, checked_shape
+from binref_sci.dtypes import checked_count, checked_shape, dtype_on_disk
 from binref_sci.errors import JournalError
 from binref_sci.journal.block import Block, block_of
 from binref_sci.journal.coordinates import checked_path, labels_from_json
@@ -84,7 +84,7 @@ def _form(made: Mapping[str, Any]) -> Form:
 
 
 def _time_buffer(made: Mapping[str, Any]) -> TimeBuffer:
-    dtype = checked_dtype(made.get("dtype", "float64"))
+    dtype = dtype_on_disk(made.get("dtype", "float64"))
     return TimeBuffer(checked_path(made["buffer"]), dtype, attrs_from_json(made.get("attrs", {})))
 
 
@@ -105,7 +105,7 @@ def segment_line_of(made: Mapping[str, Any], header: Header) -> SegmentLine:
         buffer=checked_path(made["buffer"]),
         offset=checked_count(made.get("offset", 0), "offset"),
         shape=checked_shape(made["shape"]),
-        dtype=checked_dtype(made["dtype"]),
+        dtype=dtype_on_disk(made["dtype"]),
         table=None if table is None else checked_path(table),
         first_record=checked_count(made.get("first_record", 0), "first_record"),
     )

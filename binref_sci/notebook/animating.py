@@ -16,6 +16,7 @@ from binref_sci.notebook.player import Player
 from binref_sci.notebook.scene import Scene
 
 _THEMES: Final = ("auto", "light", "dark")
+_PIXELS: Final = 96  # of a style sheet to the inch
 
 
 def animate(
@@ -39,6 +40,7 @@ def animate(
     xincrease: bool | None = True,
     yincrease: bool | None = True,
     aspect: float | str | None = None,
+    size: float | None = None,
     add_colorbar: bool = True,
     add_labels: bool = True,
     cbar_kwargs: Mapping[str, Any] | None = None,
@@ -83,6 +85,9 @@ def animate(
     aspect
         Width over height of a picture, ``"equal"`` or ``"auto"``; default: equal if both
         axes have one unit.
+    size
+        Height of each picture in inches, as there; default: 5, of several rows 3.1. No picture
+        is wider than the page.
     add_colorbar, add_labels
         As there.
     cbar_kwargs
@@ -138,6 +143,8 @@ def animate(
     """
     if theme not in _THEMES:
         raise ValueError(f"theme={theme!r}: use one of {_THEMES}")
+    if size is not None and not (isinstance(size, int | float) and 0.5 <= size <= 100):
+        raise ValueError(f"size must be a height of 0.5 to 100 inches, got {size!r}")
     if not isinstance(cache_bytes, int | np.integer) or cache_bytes < 0:
         raise ValueError(f"cache_bytes must be a whole number, 0 or more, got {cache_bytes!r}")
     if isinstance(obj, str | os.PathLike):
@@ -195,6 +202,7 @@ def animate(
             "show_bar": add_colorbar,
             "autoplay": playing,
             "theme": theme,
+            "height": None if size is None else round(_PIXELS * size),
         },
     )
 

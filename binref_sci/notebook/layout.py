@@ -15,10 +15,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import to_rgb
+from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, Normalize, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from binref_sci.notebook.codes import OVER, UNDER
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.panel import Panel
@@ -117,6 +118,18 @@ def layout(
     ValueError
         If `size` has no room for a picture.
     """
+    with np.errstate(all="ignore"):  # a bar of one level, or of all numbers, is drawn all the same
+        return _laid_out(scene, colourings, size, longest, dpi, first)
+
+
+def _laid_out(
+    scene: Scene,
+    colourings: Sequence[Colouring],
+    size: tuple[int, int] | None,
+    longest: int,
+    dpi: float,
+    first: str,
+) -> Layout:
     count = len(scene.panels)
     columns = max(1, min(scene.columns, count))
     lines = -(-count // columns)
@@ -173,7 +186,8 @@ class _Drawing:
 
     def _bar(self, colouring: Colouring) -> Axes:
         ax = self.figure.add_axes((0.8, 0.2, 0.02, 0.5))
-        mappable = ScalarMappable(norm=colouring.norm, cmap=colouring.cmap)
+        norm, cmap = _scale(colouring)
+        mappable = ScalarMappable(norm=norm, cmap=cmap)
         bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)
         bar.set_label(_wrapped(colouring.label))
         return ax
@@ -244,6 +258,17 @@ class _Drawing:
         right = max(rect.left + rect.width for rect in rects)
         middle = (min(rect.left for rect in rects) + right) / 2
         return max(middle - width / 2, float(self.pad))
+
+
+def _scale(colouring: Colouring) -> tuple[Normalize, Colormap]:
+    """Return what the bar shows: of a single boundary the colours below and above it."""
+    norm = colouring.norm
+    if not (isinstance(norm, BoundaryNorm) and norm.vmin == norm.vmax):
+        return norm, colouring.cmap
+    middle = colouring.vmin
+    reach = abs(middle) or 1.0
+    ends = colouring.lut[[UNDER, OVER]] / 255
+    return BoundaryNorm([middle - reach, middle, middle + reach], 2), ListedColormap(ends)
 
 
 def _dress(ax: Axes, scene: Scene, panel: Panel, colouring: Colouring) -> None:

@@ -900,6 +900,7 @@ export class Player {
     const groups = (globalThis[GROUPS] ??= new Map());
     this.group?.delete(this);
     this.group = null;
+    this.host = null;
     if (!name) return;
     if (!groups.has(name)) groups.set(name, new Set());
     this.group = groups.get(name);
@@ -910,8 +911,17 @@ export class Player {
     const { fps, mode, loop, direction, stride } = other;
     Object.assign(this, { fps, mode, loop, direction, stride });
     this.tell({ fps, mode, loop, direction, stride });
+    this.host = other;
     this.index = this.indexFor(other, other.index);
     if (other.playing) this.play();
+  }
+
+  /** Go where the player stands that was there before, once both know their times. */
+  meet() {
+    const { host } = this;
+    if (!host?.times || !this.times) return;
+    this.host = null;
+    if (!this.playing) host.along((other) => other === this && other.seek(this.indexFor(host, host.index)));
   }
 
   get others() {
@@ -987,6 +997,7 @@ export class Player {
     this.times = new Float64Array(from + more.length);
     this.times.set(old.subarray(0, from));
     this.times.set(more, from);
+    for (const one of this.group ?? []) one.meet();
   }
 
   /** In step with time: how many steps are due, and how many mean steps they last. */
@@ -1899,7 +1910,10 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
     context.stroke();
     context.textAlign = vertical ? "left" : "center";
     context.textBaseline = vertical ? "middle" : "top";
-    context.fillText(label, tx + (vertical ? TICK + 3 : 0), ty + (vertical ? 0 : TICK + 3));
+    const half = context.measureText(label).width / 2;
+    const right = parseFloat(context.canvas.style.width);
+    const across = vertical ? tx + TICK + 3 : Math.min(Math.max(tx, half), right - half); // not cut off
+    context.fillText(label, across, ty + (vertical ? 0 : TICK + 3));
   }
   context.fillStyle = ink.text;
   context.font = `${MEDIUM}px ${ink.font}`;
@@ -2442,7 +2456,8 @@ class View {
       this.gauge,
       this.helpButton,
     );
-    return element("div", { class: "br-controls" }, transport, where, pace, ways, extras);
+    const rest = element("div", { class: "br-rest" }, ways, extras); // on one line, be it the first or the second
+    return element("div", { class: "br-controls" }, transport, where, pace, rest);
   }
 
   /** Sliders of the other dimensions. */
@@ -2695,7 +2710,7 @@ class View {
     const [first] = scene.panels;
     const alike = (axis) => scene.panels.every((panel) => JSON.stringify(panel[axis]) === JSON.stringify(first?.[axis]));
     const [sharedX, sharedY] = [alike("x"), alike("y") && scene.kind !== "line"];
-    const limit = rows > 1 ? 300 : 480;
+    const limit = this.player.options.height || (rows > 1 ? 300 : 480);
     const margins = scene.panels.map((panel, k) => {
       const showX = !sharedX || k + columns >= count;
       const showY = !sharedY || k % columns === 0;

@@ -17,6 +17,7 @@ makes of the step.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +57,9 @@ class Comparison:
     tolerance
         What is allowed.
     reason
-        Why there is no error to tell, if the endpoint failed.
+        Why there is no error to tell, if the endpoint failed or they could not be compared.
+    compared
+        False for an input of whole numbers, which finite differences cannot move.
     """
 
     endpoint: str
@@ -65,11 +68,12 @@ class Comparison:
     error: float
     tolerance: float
     reason: str = ""
+    compared: bool = True
 
     @property
     def agrees(self) -> bool:
-        """Whether the error is allowed."""
-        return self.error <= self.tolerance
+        """Whether the error is allowed, as far as they were compared."""
+        return not self.compared or self.error <= self.tolerance
 
 
 def check_gradients(
@@ -142,18 +146,25 @@ def check_gradients(
             raise ComponentError(
                 f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
             ) from error
-        floating = [
-            path
+        filled = {
+            path: np.asarray(paths.get(values, path)).dtype
             for path in _existing(values, fields[1])
-            if np.asarray(paths.get(values, path)).dtype.kind in "fc"
-            and np.size(paths.get(values, path))
-        ]
+            if np.size(paths.get(values, path))
+        }
+        floating = [path for path, dtype in filled.items() if dtype.kind in "fc"]
         wrt = _chosen(inputs, floating, "differentiable input with floating-point elements")
         of = _chosen(
             outputs, [path for path, each in known.items() if each.size], "differentiable output"
         )
         check = _Check(component, run, values, of, wrt, known, eps, rtol)
         yield from check.all(chosen, directions, np.random.default_rng(seed))
+        if inputs is None:
+            for endpoint, output, path in itertools.product(chosen, of, filled):
+                if path not in floating:
+                    reason = f"{filled[path].name}: whole numbers cannot be moved a little"
+                    yield Comparison(
+                        endpoint, output, path, math.nan, math.nan, reason, compared=False
+                    )
 
 
 def _existing(tree: Any, schema: type[BaseModel]) -> list[str]:

@@ -55,15 +55,15 @@ def run(
         If there is no such component.
     ComponentLoadError
         If the component cannot be loaded.
-    KeyboardInterrupt
-        If stopped by a signal before it was loaded; `Terminated` by SIGTERM.
+    KeyboardInterrupt, Terminated
+        If stopped by SIGINT or SIGTERM before it was loaded.
     """
     stopped_by: list[int] = []
     pool = Pool(settings, workers, first)
     try:
         asyncio.run(_serve(settings, listener, pool, ready, grace, default, stopped_by))
     except asyncio.CancelledError:
-        raise (Terminated if signal.SIGTERM in stopped_by else KeyboardInterrupt) from None
+        raise (Terminated() if signal.SIGTERM in stopped_by else KeyboardInterrupt) from None
     except ComponentLoadError as error:
         if error.callers_mistake:
             raise PayloadError(str(error)) from None

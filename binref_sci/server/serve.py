@@ -76,8 +76,8 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
         If the default format cannot be given.
     ComponentLoadError
         If the component cannot be loaded.
-    KeyboardInterrupt
-        If stopped by a signal before it was loaded; `Terminated` by SIGTERM.
+    KeyboardInterrupt, Terminated
+        If stopped by SIGINT or SIGTERM before it was loaded.
     """
     formats = negotiation.offered_formats(has_output_path=options.output_path is not None)
     if options.output_format not in formats:

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -211,7 +212,51 @@ def test_the_image_is_usable_without_this_package(passthrough, tmp_path):
     assert json.loads(done.stdout)["info"]["title"] == "binref_passthrough"
 
 
-def test_requirements_and_further_files_are_in_the_image(engine, base, tmp_path):
+def test_the_image_runs_as_a_cluster_runs_it(passthrough, tmp_path):
+    """As `apptainer run --containall` does: as anybody, anywhere, read-only, on the host's network."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = podman(
+        *("run", "--rm", "--no-healthcheck", "--read-only", "--tmpfs", "/tmp:rw,mode=1777"),
+        *("--user", "54321:54321", "--workdir", "/", "--env", "HOME=/nowhere"),
+        *("--network", "host", "-v", f"{folder}:/tesseract/output_data"),
+        *(passthrough, "apply", PAYLOAD, "--output-format", "json+binref"),
+    )
+    assert done.stdout.strip() == "/tesseract/output_data/results.json"
+    assert open_dataset(folder).trajectory.shape == (21, 16, 16)
+    archive = tmp_path / "image.tar"
+    podman("save", "--quiet", "--format", "docker-archive", "-o", archive, passthrough)
+    with tarfile.open(archive) as files:
+        (manifest,) = json.load(files.extractfile("manifest.json"))
+        config = json.load(files.extractfile(manifest["Config"]))["config"]
+    assert config["Entrypoint"][-1] == "binref_sci.cli.inside"
+
+
+def test_a_platform_is_asked_for_in_every_step(engine, base, tmp_path):
+    (tmp_path / "tesseract_api.py").write_text("")
+    config = tmp_path / "tesseract_config.yaml"
+    config.write_text("name: far\nbuild_config: {target_platform: linux/s390x}\n")
+    done = cli("build", tmp_path, "--base", base)
+    assert done.returncode == 1
+    assert "target_platform 'linux/s390x'" in done.stderr
+    assert "qemu-user-static" in done.stderr
+
+
+@pytest.fixture
+def uncompiled(base, tmp_path):
+    """A base image whose Python has none of its modules compiled, as Docker's have not."""
+    recipe = tmp_path / "Uncompiled"
+    recipe.write_text(
+        f"FROM {base}\nRUN find /usr/lib/python3* -name __pycache__ -exec rm -r {{}} +\n"
+    )
+    name = f"localhost/binref-sci-test-uncompiled:{os.getpid()}"
+    podman("build", "--file", recipe, "--tag", name, tmp_path)
+    yield name
+    podman("rmi", "--force", name)
+
+
+def test_requirements_and_further_files_are_in_the_image(engine, uncompiled, tmp_path):
     folder = tmp_path / "further"
     (folder / "packages" / "mesh_tools").mkdir(parents=True)
     (folder / "packages" / "pyproject.toml").write_text(
@@ -223,26 +268,31 @@ def test_requirements_and_further_files_are_in_the_image(engine, base, tmp_path)
     (folder / "mesh.txt").write_text("12")
     (folder / "shared").mkdir()
     (folder / "shared" / "more.txt").write_text("30")
+    here = podman("info", "--format", "{{.Host.OS}}/{{.Host.Arch}}").stdout.strip()
     (folder / "tesseract_config.yaml").write_text(
         'name: further\nversion: "2.0.1"\nmetadata: {owner: mesh group}\n'
         "env: {GREETING: 'say \"$HOME\" \\ '}\n"
         "build_config:\n  package_data:\n    - [mesh.txt, mesh.txt]\n    - [shared, /opt/shared]\n"
         "  custom_build_steps:\n    - RUN echo 7 > /opt/seven\n"
+        f"  target_platform: {here}\n  extra_packages: [libgomp1]\n"
     )
     (folder / "tesseract_api.py").write_text(
-        "import os\nfrom pathlib import Path\nfrom pydantic import BaseModel\nimport mesh_tools\n"
+        "import ctypes, os\nfrom pathlib import Path\nfrom pydantic import BaseModel\nimport mesh_tools\n"
         "class InputSchema(BaseModel):\n    pass\n"
         "class OutputSchema(BaseModel):\n    total: int\n    text: str\n"
         "def apply(inputs):\n"
         "    here = Path(__file__).parent\n"
         "    files = [here / 'mesh.txt', Path('/opt/shared/more.txt'), Path('/opt/seven')]\n"
         "    total = sum(int(file.read_text()) for file in files) + mesh_tools.SIDES\n"
+        "    ctypes.CDLL('libgomp.so.1')\n"
         "    return OutputSchema(total=total, text=os.environ['GREETING'])\n"
     )
     name = f"localhost/binref-sci-test-further:{os.getpid()}"
-    done = cli("build", folder, "--tag", name, "--base", base)
+    done = cli("build", folder, "--tag", name, "--base", uncompiled)
     assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
     try:
+        code = "import asyncio, os; print(os.path.exists(asyncio.__cached__))"
+        assert inside(name, code).strip() == "True"
         done = cli("run", name, "apply", '{"inputs": {}}', "--output-format", "json")
         assert json.loads(done.stdout) == {"total": 55, "text": 'say "$HOME" \\ '}
         (found,) = engine.inspect("image", name)

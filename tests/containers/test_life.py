@@ -3,6 +3,8 @@
 import gc
 import json
 import os
+import pickle
+import resource
 import signal
 import socket
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +110,9 @@ def test_a_scratch_folder_lives_as_long_as_a_result_that_refers_to_it(passthroug
     component.serve()  # it runs already
     eager = component.apply({"size": 4, "steps": 1})
     assert wait_until(lambda: {path.name for path in scratch.glob("*/*")} <= {LENT})
+    copy = pickle.loads(pickle.dumps(component))  # as a worker on this machine has it
+    elsewhere = copy.apply({"size": 4, "steps": 1}, lazy=True)
+    np.testing.assert_array_equal(elsewhere["final"], eager["final"])
     lazy = component.apply({"size": 4, "steps": 1}, lazy=True)
     component.teardown()
     component.teardown()
@@ -156,12 +162,62 @@ def test_a_caller_that_ends_takes_its_container_along(image, scratch, how):
         assert wait_until(lambda: list(scratch.iterdir()) == [])
 
 
-def test_a_keeper_that_is_killed_is_no_loss(image, scratch):
+def test_a_keeper_that_is_killed_is_no_loss(image, scratch, tmp_path):
     with Tesseract.from_image(image) as component:
         kill_keeper()
         assert len(component.apply({"how": "none"})["heat"]) == 5
     assert not running(image)
     assert list(scratch.iterdir()) == []
+    folder = tmp_path / "out"
+    with Tesseract.from_image(image, output_path=folder, lazy=True) as component:
+        kill_keeper()
+        heat = component.apply({"how": "none"})["heat"]
+    assert not running(image)
+    assert len(heat) == 5
+    assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
+    assert not (folder / LENT).exists()
+
+
+def test_a_folder_whose_caller_and_keeper_were_killed_is_mended_by_the_next_use(image, tmp_path):
+    folder = tmp_path / "out"
+    source = CALLER.replace("lazy=True", f"output_path={str(folder)!r}, lazy=True")
+    caller = subprocess.Popen(
+        [sys.executable, "-c", source, image],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with caller:
+        assert caller.stdout.readline() == b"serving\n", caller.stderr.read()
+        for keeper in psutil.Process(caller.pid).children():
+            keeper.kill()
+        caller.kill()
+    assert wait_until(lambda: not running(image))
+    with Tesseract.from_image(image, output_path=folder, lazy=True) as component:
+        component.apply({"how": "none"})
+    assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
+    assert not (folder / LENT).exists()
+
+
+def test_one_that_has_ended_is_started_again_beside_many_open_files_and_a_full_disk(
+    image, tmp_path, monkeypatch
+):
+    # Its log needs no disk, and its pipes may have any number.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "no such folder"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    try:
+        with ExitStack() as stack:
+            for _ in range(1100):
+                stack.enter_context(open(os.devnull))
+            with Tesseract.from_image(image, output_path=tmp_path / "out") as component:
+                podman("kill", *running(image))
+                assert wait_until(lambda: not running(image))
+                component.serve()
+                assert len(component.apply({"how": "none"})["heat"]) == 5
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not running(image)
 
 
 def test_a_forked_child_leaves_its_parents_container_alone(image, scratch):
@@ -345,6 +401,8 @@ def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
         Tesseract.from_image(base).serve()
     with pytest.raises(ValueError, match="port must be between 1 and 65535, not 70000"):
         Tesseract.from_image(passthrough, port=70000)
+    with pytest.raises(ContainerError, match=r"is memory='10m' enough\?"):
+        Tesseract.from_image(passthrough, memory="10m").serve()
     with pytest.raises(EngineError, match=r"no such network|unable to find network"):
         Tesseract.from_image(passthrough, network="binref-sci-no-such").serve()
     with socket.socket() as taken:
@@ -399,6 +457,20 @@ def test_serve_ps_and_stop(image, tmp_path):
         [*COMMAND, "stop", "no-such"], env=ENVIRONMENT, capture_output=True, text=True
     )
     assert (done.returncode, "no container 'no-such'" in done.stderr) == (2, True)
+
+
+def test_a_served_image_ends_in_good_order(image):
+    server = subprocess.Popen(
+        [*COMMAND, "serve", image, "--port", "0"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        assert server.stderr.readline().startswith(f"binref-sci: serving {image} on ")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(GONE_SECONDS) == 0, server.stderr.read()
+    assert not running(image)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -2,9 +2,12 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import zipfile
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,10 +17,14 @@ from binref_sci import Tesseract
 from binref_sci.cli.boxed import image_of
 from binref_sci.containers import gathering, slim, wheel
 from binref_sci.containers.containerfile import containerfile
-from binref_sci.containers.engine import Engine, find_engine
+from binref_sci.containers.copying import copy_folder
+from binref_sci.containers.engine import Engine, checked_image, find_engine
 from binref_sci.containers.gathering import Interpreter
+from binref_sci.containers.lending import check_input
+from binref_sci.containers.listing import schema
 from binref_sci.containers.options import Options
-from binref_sci.errors import EngineError, ImageNotFoundError, PayloadError
+from binref_sci.containers.serving import _free_port, reachable
+from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.config import read_config
 from tests.serving import COMMAND, ENVIRONMENT
@@ -165,6 +172,35 @@ def test_markers_are_judged_by_the_python_of_the_image(tmp_path):
     assert found == {"solver", "for_arm"}
 
 
+def test_what_lies_in_the_folder_may_be_written_in_any_way_that_pip_knows(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    for name in ("wheels", "more", "there"):
+        (tmp_path / name).mkdir()
+    for name in "abcdef":
+        tiny_wheel(tmp_path / "wheels", name)
+    (tmp_path / "requirements.txt").write_text(
+        "\ufeff./wheels/a-1.0-py3-none-any.whl[x]  # with an extra\n"
+        "b[y] @ file:wheels/b-1.0-py3-none-any.whl\n"
+        "wheels/c-1.0-py3-none-any.whl ; python_version >= '3.14'\n"
+        "wheels/d-1.0-py3-none-any.whl ; python_version < '3.14'\n"
+        "-e file:wheels/e-1.0-py3-none-any.whl\n"
+        "-r more/list.txt\n"
+        "numpy \\\n  >= 2.0\n"
+    )
+    (tmp_path / "more" / "list.txt").write_text(
+        "-c bounds.txt\n./wheels/f-1.0-py3-none-any.whl\n-r ../requirements.txt\n"
+    )
+    python = Interpreter((3, 14), "x86_64", (2, 36), {"python_version": "3.14"})
+    own = gathering._own(tmp_path / "requirements.txt", tmp_path / "there", python, tmp_path)
+    there = f"{tmp_path}/there/{{}}-1.0-py3-none-any.whl{{}}"
+    assert list(own) == [
+        *(there.format(*each) for each in (("a", "[x]"), ("b", "[y]"), ("c", ""), ("e", ""))),
+        f"-c {tmp_path}/more/bounds.txt",
+        there.format("f", ""),
+        "numpy   >= 2.0",
+    ]
+
+
 @pytest.mark.parametrize(
     ("component", "image"),
     [("heat", "heat"), ("image:./heat", "./heat"), ("registry.org/a/heat:1.0", "registry.org/a/heat:1.0"),
@@ -227,3 +263,94 @@ def test_options_that_cannot_be_meant_are_refused():
         Options(volumes="/a:/b")
     with pytest.raises(ValueError, match="no way to call"):
         Options(network="none").publishing()
+    with pytest.raises(TypeError, match="port must be a whole number, got '8000'"):
+        Options(port="8000")
+    for wrong in ({"A": 1}, {"A": None}, {1: "a"}):
+        with pytest.raises(TypeError, match="environment variables are text"):
+            Options(environment=wrong)
+    for wrong in ({"": "a"}, {"A=B": "a"}, {"A": "a\0"}):
+        with pytest.raises(ValueError, match="cannot have this name or value"):
+            Options(environment=wrong)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "--privileged"])
+def test_an_option_of_the_engine_is_no_image(name):
+    with pytest.raises(PayloadError, match="is no name that an image can have"):
+        schema(Engine("podman", Path("/nowhere")), name)
+    with pytest.raises(PayloadError, match="is no name that an image can have"):
+        checked_image(name)
+    with pytest.raises(TypeError, match="must be the name of an image, got None"):
+        checked_image(None)
+
+
+def test_an_input_path_that_the_container_could_not_read_is_told_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    tmp_path.chmod(0o750)
+    with pytest.raises(PayloadError, match=r"has mode 0750, .*runs as user 9999.*o\+rX"):
+        check_input(tmp_path)
+    tmp_path.chmod(0o755)
+    check_input(tmp_path)
+    for missing in (tmp_path / "nothing", Path(__file__)):
+        with pytest.raises(PayloadError, match="is not a folder, or does not exist"):
+            check_input(missing)
+
+
+def test_links_of_a_folder_stay_links_inside_and_become_copies_outside(tmp_path):
+    data, other = tmp_path / "data", tmp_path / "other"
+    for folder in (data / "sub", other):
+        folder.mkdir(parents=True)
+    (data / "a").write_text("a")
+    (other / "b").write_text("b")
+    leads = {"file": "a", "loop": ".", "sub/up": "..", "out": "../other", "one": str(other / "b")}
+    for name, where in leads.items():
+        (data / name).symlink_to(where)
+    copy_folder(data, tmp_path / "there")
+    there = {
+        str(path.relative_to(tmp_path / "there")): str(path.readlink())
+        if path.is_symlink()
+        else None
+        for path in sorted((tmp_path / "there").rglob("*"))
+    }
+    inside = {name: leads[name] for name in ("file", "loop", "sub/up")}
+    assert there == {"a": None, "sub": None, "out": None, "out/b": None, "one": None} | inside
+    assert (tmp_path / "there" / "one").read_text() == "b"
+
+
+def test_what_cannot_go_into_an_image_is_named(tmp_path):
+    def refused(make, message):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "data"
+        folder.mkdir()
+        make(folder / "odd")
+        with pytest.raises(PayloadError, match=f"odd.*{message}"):
+            copy_folder(folder, tmp_path / f"copy of {folder.parent.name}")
+
+    refused(lambda path: path.symlink_to("nowhere"), "leads nowhere")
+    refused(lambda path: path.symlink_to("../.."), "leads to a folder that holds it")
+    refused(os.mkfifo, "is a named pipe")
+
+
+def test_a_server_is_published_where_it_is_asked_for():
+    assert Options(port=81).publishing() == ["--publish", "127.0.0.1:81:8000"]
+    assert Options(port=81, host="::1").publishing() == ["--publish", "[::1]:81:8000"]
+    assert Options(network="host").publishing() == []
+    addresses = {host: reachable(host) for host in ("127.0.0.1", "0.0.0.0", "::", "fe80::1", "")}
+    assert list(addresses.values()) == ["127.0.0.1", "127.0.0.1", "[::1]", "[fe80::1]", "127.0.0.1"]
+
+
+def test_a_free_port_is_held_for_podman_alone():
+    podman, docker = (Engine(name, Path(name)) for name in ("podman", "docker"))
+    with ExitStack() as held:
+        port = _free_port(podman, "127.0.0.1", held)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with socket.socket() as engines:
+            engines.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            engines.bind(("127.0.0.1", port))
+            engines.listen()
+    with ExitStack() as held, socket.socket() as engines:
+        engines.bind(("127.0.0.1", _free_port(docker, "127.0.0.1", held)))
+    with (
+        ExitStack() as held,
+        pytest.raises(ContainerError, match="cannot listen on host"),
+    ):
+        _free_port(podman, "192.0.2.1", held)

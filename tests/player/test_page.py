@@ -926,14 +926,15 @@ def test_a_part_is_marked_by_keys_and_by_a_button_and_is_what_plays(mounted):
 def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
     """The second has three frames for each of the first, at the same times: slower by itself."""
     times = [0.5 * k for k in range(40)]
-    player = mounted("ramp", size=[4, 64, 40, times], traits={"fps": 30, "sync": "one clock"})
+    traits = {"fps": 30, "sync": "one clock", "index": 5}
+    player = mounted("ramp", size=[4, 64, 40, times], traits=traits)
     page, fine = player.page, [k / 6 for k in range(118)]
     page.evaluate(
         "fine => mount('ramp', { size: [4, 64, 118, fine], into: ['two'],"
         " traits: { sync: 'one clock', fps: 5 }, latency: 60 })",
         fine,
     )
-    other = Player(page, 1).wait()
+    other = Player(page, 1).wait_for(index=15)
     player.scrub(30)
     player.wait()
     other.wait()
@@ -1007,6 +1008,12 @@ def test_what_stands_for_several_cells_is_chosen(mounted):
     assert player.page.evaluate("model.get('reduce')") == "absmax"
     player.page.wait_for_function("model.sent.some(({ type }) => type === 'want')")
     assert {want["view"]["reduce"] for want in sent(player, "want")} == {"absmax"}
+
+
+def test_a_picture_is_as_high_as_it_is_asked_to_be(mounted):
+    options = {"height": 288}
+    player = mounted("ramp", size=[4, 4, 5], traits={"options": options})
+    assert player.box()["height"] == pytest.approx(288, abs=1)
 
 
 def test_the_bar_gets_arrows_when_a_frame_needs_them(mounted):
