@@ -1911,7 +1911,7 @@ function drawBar(context, box, { colours, table, vertical, bad, inks: ink }) {
     context.textAlign = vertical ? "left" : "center";
     context.textBaseline = vertical ? "middle" : "top";
     const half = context.measureText(label).width / 2;
-    const right = parseFloat(context.canvas.style.width);
+    const right = context.canvas.width / context.getTransform().a;
     const across = vertical ? tx + TICK + 3 : Math.min(Math.max(tx, half), right - half); // not cut off
     context.fillText(label, across, ty + (vertical ? 0 : TICK + 3));
   }
