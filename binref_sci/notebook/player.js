@@ -1377,7 +1377,7 @@ export class Player {
     this.cache.evict({ ...this.order, index: this.index, direction: this.direction, kept: this.kept });
     this.more();
     this.refresh(false);
-    if (this.playing && this.leader !== this) this.leader.refresh(false); // it may wait for this one
+    this.wakeLeader();
   }
 
   receiveError({ text, i }) {
@@ -1396,6 +1396,12 @@ export class Player {
     this.answered();
     this.want();
     this.refresh();
+    this.wakeLeader();
+  }
+
+  /** Who keeps the clock may wait for a frame of this player. */
+  wakeLeader() {
+    if (this.playing && this.leader !== this) this.leader.refresh(false);
   }
 
   answered() {
