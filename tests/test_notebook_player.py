@@ -562,11 +562,11 @@ def test_stepping_through_many_frames_leaves_nothing_behind(play):  # R37
     counts, memory, first, last = [], [], 0.0, 0.0
     for turn in range(3):
         for i in range(500):
-            began = time.perf_counter()
+            began = time.process_time()  # a loaded machine is no leak
             sent = player.stats()["sent"]
             ask(player, 1, [i], seen=player._session._seq)
             until(lambda sent=sent: player.stats()["sent"] > sent)
-            took = time.perf_counter() - began
+            took = time.process_time() - began
             first += took if turn == 0 and i < 50 else 0
             last += took if turn == 2 and i >= 450 else 0
         comm.sent.clear()
