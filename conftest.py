@@ -1,6 +1,11 @@
 """Set-up shared by the tests and by the doctests of the package."""
 
+import signal
+
 import pytest
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.policy"]
 

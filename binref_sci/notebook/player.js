@@ -2516,7 +2516,7 @@ class View {
       const { value } = this.cmap;
       player.post({ type: "colour", cmap: value.endsWith("_r") ? value.slice(0, -2) : `${value}_r` });
     };
-    this.inverted = this.button("invert", "Colours the other way round", turn, { text: "invert", toggle: true });
+    this.inverted = this.button("invert", "Invert the colours", turn, { text: "invert", toggle: true });
     this.reduce = this.select("reduce", "Cells of one pixel", Object.entries(REDUCTIONS), (how) => {
       player.tell({ reduce: how });
       player.reduceBy(how);

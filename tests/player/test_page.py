@@ -876,11 +876,11 @@ def test_the_exported_page_plays_from_a_file(opened, tmp_path):
 
 @pytest.mark.long
 def test_r37_playing_on_leaves_nothing_behind(mounted):
-    player = mounted("plain", size=[256, 256, 500], traits={"fps": 120, "loop": "once"})
+    player = mounted("plain", size=[256, 256, 240], traits={"fps": 120, "loop": "once"})
     page = player.page
     nodes, memory = [], []
     for _ in range(3):
-        player.focus().press("Home", "Space").wait_for(playing=0, index=499)
+        player.focus().press("Home", "Space").wait_for(playing=0, index=239)
         page.evaluate("gc()")
         nodes.append(page.evaluate("document.querySelectorAll('*').length"))
         memory.append(page.evaluate("performance.memory.usedJSHeapSize"))
