@@ -26,7 +26,7 @@ ALLOWED_SKIPS: dict[str, str] = {
 }
 
 # No deadlines: on a busy machine they fail tests that are right. pytest-timeout catches hangs.
-settings.register_profile("default", deadline=None, max_examples=50)
+settings.register_profile("default", deadline=None, max_examples=25)
 settings.register_profile("ci", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile("ci" if FULL else "default")
 

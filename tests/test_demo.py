@@ -89,6 +89,7 @@ def follow(process, folder):
     return psutil.Process(process.pid).children(recursive=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_every_process_and_removes_every_file(sent, tmp_path):
     process = subprocess.Popen(

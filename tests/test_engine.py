@@ -1130,6 +1130,7 @@ def test_opening_a_million_snapshots_costs_their_times(tmp_path):
     assert len(pickle.dumps(ds.heat.data.dask)) < 100_000
 
 
+@pytest.mark.long
 def test_opening_a_hundred_thousand_references_costs_little_more_than_parsing_them(tmp_path):
     count = 100_000
     with (tmp_path / "a.bin").open("wb") as file:

@@ -556,6 +556,7 @@ def test_a_player_that_is_closed_is_gone(comms):  # noqa: F811  # the fixture
     assert [reference() for reference in references] == [None, None]
 
 
+@pytest.mark.long
 def test_stepping_through_many_frames_leaves_nothing_behind(play):  # R37
     field = telling(n=500, rows=64, columns=64).astype("f4")
     player, comm = play(field, cache_bytes=1 << 20)

@@ -16,6 +16,7 @@ def code_of(notebook):
     return [cell for cell in cells if cell["cell_type"] == "code"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
 def test_the_cells_of_a_notebook_run_one_after_another(notebook, tmp_path):
     source = "\n\n".join("".join(cell["source"]) for cell in code_of(notebook))

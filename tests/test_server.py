@@ -582,6 +582,7 @@ def test_a_run_whose_process_died_says_so(tmp_path):
     assert "SIGKILL" in facts["error"]
 
 
+@pytest.mark.long
 def test_crashing_all_workers_many_times_leaves_a_server_that_works(work):
     def crash_all():
         with concurrent.futures.ThreadPoolExecutor(8) as threads, work.client() as client:

@@ -230,6 +230,7 @@ def test_only_the_bytes_that_are_needed_are_asked_for_and_all_at_once(monkeypatc
     fs.rm("/ranges", recursive=True)
 
 
+@pytest.mark.long
 def test_a_graph_and_a_pickle_hold_no_data_and_work_in_another_process(bucket, options, tmp_path):
     with BinrefWriter("u", dims=("time", "x"), output_path=tmp_path / "run") as writer:
         for step in range(64):

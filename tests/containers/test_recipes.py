@@ -172,6 +172,7 @@ def test_markers_are_judged_by_the_python_of_the_image(tmp_path):
     assert found == {"solver", "for_arm"}
 
 
+@pytest.mark.long
 def test_what_lies_in_the_folder_may_be_written_in_any_way_that_pip_knows(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     for name in ("wheels", "more", "there"):
