@@ -969,10 +969,10 @@ def test_uneven_steps_last_as_long_as_their_times_say(mounted):
     per_second = 1000 / 65
     first = min(shown for shown in when if shown >= 3)
     lasted = (when[12] - when[first]) / (times[12] - times[first]) / per_second
-    assert 0.7 < lasted < 1.6
+    assert 0.6 < lasted < 2
     long = [when[k] - when[k - 1] for k in (4, 8, 12) if k in when and k - 1 in when]
     assert long
-    assert 0.7 < np.median(long) / (10 * per_second) < 1.6  # not the twentieth of a second
+    assert 0.5 < np.median(long) / (10 * per_second) < 2  # not the twentieth of a second: 0.33
 
 
 def test_a_kernel_that_has_gone_is_told_from_one_that_is_busy(mounted):
