@@ -77,7 +77,7 @@ def read_ranges(
         buffer.read(offsets, nbytes, view)
         return False
     places = offsets.tolist()
-    if len(view) >= WIDE and nbytes >= PIECE and COPIERS > 1:
+    if len(places) < MANY and len(view) >= WIDE and nbytes >= PIECE and COPIERS > 1:
         _read_wide(buffer, places, nbytes, view)
         return False
     if len(places) < MANY or not _NOWAIT:
