@@ -22,7 +22,7 @@ Readable = LazyData | MappedArray
 
 def read_basic(array: Readable, key: tuple[Any, ...]) -> Any:
     """Read by NumPy's rules."""
-    return array[key]
+    return array.stored.read(key) if isinstance(array, Trajectory) else array[key]
 
 
 def read_outer(array: Readable, key: tuple[Any, ...]) -> Any:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,33 +12,18 @@ import numpy as np
 import xarray as xr
 from dask.base import tokenize
 from numpy.typing import NDArray
-from xarray.backends import BackendArray
-from xarray.core import indexing
 
 from binref_sci import lazy
 from binref_sci.array import BinrefArray
+from binref_sci.engine.backend import STORAGE_ERRORS, Backend, LazyArray, with_name
 from binref_sci.engine.blocks import BlockArray
-from binref_sci.engine.indexing import LazyData, Readable, read_basic, read_outer, read_vectorized
+from binref_sci.engine.indexing import LazyData
 from binref_sci.engine.mapping import mapped
-from binref_sci.errors import (
-    BinrefError,
-    BufferNotFoundError,
-    CorruptBufferError,
-    InvalidReferenceError,
-    TruncatedBufferError,
-)
 from binref_sci.labels import Labels
 from binref_sci.trajectory import Trajectory
 
 Coordinate = tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]
 Data = LazyData | NDArray[Any]
-
-_STORAGE_ERRORS = (
-    BufferNotFoundError,
-    TruncatedBufferError,
-    CorruptBufferError,
-    InvalidReferenceError,
-)
 
 _MANY_CHUNKS = 2**20
 """More chunks than this are not listed: 16 TiB, at 16 MiB each."""
@@ -136,45 +119,6 @@ def _complain(what: str) -> None:
     warnings.warn(f"{what}; this label is left out", stacklevel=2)
 
 
-class NamedArray:
-    """A lazy array that knows which variable it is, so that a failed read can tell.
-
-    Looks at each buffer's status when it is made: its token is that of this moment.
-    """
-
-    def __init__(self, name: str, array: Readable) -> None:
-        self._name = name
-        self._array = array
-        self.shape: tuple[int, ...] = array.shape
-        self.dtype: np.dtype[Any] = array.dtype
-        self.token: str = tokenize(name, array)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._checked(read_basic, key if isinstance(key, tuple) else (key,))
-
-    def outer(self, key: tuple[Any, ...]) -> Any:
-        """Read the outer product of one integer, slice or 1-D array an axis."""
-        return self._checked(read_outer, key)
-
-    def vectorized(self, key: tuple[Any, ...]) -> Any:
-        """Read paired positions; their axes come first."""
-        return self._checked(read_vectorized, key)
-
-    def _checked(self, read: Callable[[Any, tuple[Any, ...]], Any], key: tuple[Any, ...]) -> Any:
-        try:
-            return read(self._array, key)
-        except _STORAGE_ERRORS as error:
-            raise with_name(self._name, error) from error
-
-    def __dask_tokenize__(self) -> Any:
-        return self.token
-
-
-def with_name(name: str, error: BinrefError) -> BinrefError:
-    """Return the same error, naming the variable too."""
-    return type(error)(f"variable {name!r}: {error}")
-
-
 def to_variable(made: Made, *, mmap: bool = False) -> xr.Variable:
     """Return a lazy xarray variable; looks at each buffer's status once, reads nothing.
 
@@ -195,11 +139,10 @@ def to_variable(made: Made, *, mmap: bool = False) -> xr.Variable:
         return xr.Variable(made.dims, data, made.attrs)
     encoding = {"preferred_chunks": _by_dim(made), "dtype": data.dtype}
     try:
-        array = NamedArray(made.name, mapped(data) if mmap else data)
-    except _STORAGE_ERRORS as error:
+        array = Backend(made.name, mapped(data) if mmap else data)
+    except STORAGE_ERRORS as error:
         raise with_name(made.name, error) from error
-    lazily = indexing.LazilyIndexedArray(_Backend(array))
-    return xr.Variable(made.dims, lazily, made.attrs, encoding, fastpath=True)
+    return xr.Variable(made.dims, LazyArray(array), made.attrs, encoding, fastpath=True)
 
 
 def token_of(made: Made) -> Any:
@@ -212,7 +155,7 @@ def token_of(made: Made) -> Any:
     """
     try:
         return made.name, made.dims, made.attrs, tokenize(made.data)
-    except _STORAGE_ERRORS as error:
+    except STORAGE_ERRORS as error:
         raise with_name(made.name, error) from error
 
 
@@ -241,26 +184,3 @@ def preferred_chunks(data: LazyData) -> tuple[tuple[int, ...], ...]:
     if isinstance(data, BlockArray) and snapshot > lazy.CHUNK_BYTES:
         return (whole[0], *data.edges())
     return whole
-
-
-class _Backend(BackendArray):
-    """The array as xarray indexes it: every kind of index is planned, none is cut down.
-
-    xarray's own adapter is not used: it cannot cut an empty slice that goes back.
-    """
-
-    def __init__(self, array: NamedArray) -> None:
-        self._array = array
-        self.shape = array.shape
-        self.dtype = array.dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        if isinstance(key, indexing.VectorizedIndexer):
-            return np.asarray(self._array.vectorized(key.tuple))
-        if isinstance(key, indexing.OuterIndexer):
-            return np.asarray(self._array.outer(key.tuple))
-        return np.asarray(self._array[key.tuple])
-
-    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
-        """Read in a thread, for ``Dataset.load_async``."""
-        return await asyncio.to_thread(self.__getitem__, key)

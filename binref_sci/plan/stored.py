@@ -28,6 +28,7 @@ REMOTE = "in a store"
 """State of what lies elsewhere: to look would take as long as to read."""
 
 _LOOKED_AT = 64  # segments at either end whose files are looked at
+_ALL = slice(None)
 _DENSEST = 256  # bytes that one byte of an lz4 frame can stand for, rounded up
 
 
@@ -63,6 +64,10 @@ class Stored:
         ).astype(np.int64)
 
     def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
         return int(self.starts[-1])
 
     @property
@@ -138,24 +143,26 @@ class Stored:
         TruncatedBufferError, BufferNotFoundError, CorruptBufferError
             If the bytes are not there.
         """
-        if type(key) is tuple and key and type(key[0]) is int and self._is_whole(key[1:]):
-            index = key[0] + len(self) if key[0] < 0 else key[0]
-            if self._whole and self.compression is None and 0 <= index < len(self):
-                made = self._room(self.inner)
-                for opened in passes(self.root):
-                    with opened as buffers:
-                        self._read_snapshot(buffers, index, made)
-                return made
-        return self._read(resolve(key, self.shape), key)
+        index = self._snapshot_asked(key)
+        if index is None:
+            return self._read(resolve(key, self.shape), key)
+        made = self._room(self.inner)
+        for opened in passes(self.root):
+            with opened as buffers:
+                self._read_snapshot(buffers, index, made)
+        return made
 
-    def _is_whole(self, parts: tuple[Any, ...]) -> bool:
-        # Slices first: an index array would compare element by element.
-        return all(type(part) is slice for part in parts) and parts == self._whole
-
-    @cached_property
-    def _whole(self) -> tuple[slice, ...]:
-        """The index of all of a snapshot: what a player asks for, with nothing to plan."""
-        return (slice(None),) * len(self.inner)
+    def _snapshot_asked(self, key: Any) -> int | None:
+        """Return the number of the snapshot that alone is asked for, all of it: nothing to plan."""
+        if type(key) is not tuple or len(key) <= 1 or type(key[0]) is not int:
+            return None
+        # Types first: an index array would compare element by element.
+        for part in key[1:]:
+            if type(part) is not slice or part != _ALL:
+                return None
+        index = key[0] + len(self) if key[0] < 0 else key[0]
+        plain = self.compression is None and len(key) == 1 + len(self.inner)
+        return index if plain and 0 <= index < len(self) else None
 
     def read_outer(self, key: tuple[Any, ...]) -> Any:
         """Return the outer product of one integer, slice or 1-D integer array an axis.

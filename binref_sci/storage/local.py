@@ -119,13 +119,16 @@ class OpenBuffer(NamedTuple):
     fd: int
     size: int
     name: str
-    identity: Identity = Identity(0, 0, 0, 0)
 
     @classmethod
     def of(cls, fd: int, name: str) -> OpenBuffer:
         """Return the buffer that is open as `fd`."""
-        status = os.fstat(fd)
-        return cls(fd, status.st_size, name, _identity(status))
+        return cls(fd, os.fstat(fd).st_size, name)
+
+    @property
+    def identity(self) -> Identity:
+        """What tells its content from any other, as of now."""
+        return _identity(os.fstat(self.fd))
 
     def read(self, offsets: NDArray[np.int64], nbytes: int, out: memoryview) -> None:
         """Fill `out` with `nbytes` at each of `offsets`, one after another."""
@@ -218,7 +221,7 @@ def opened_buffer(root: str | os.PathLike[str], relative: str) -> Buffer:
         if fd >= 0:
             status = os.fstat(fd)
             if status.st_ino == inode and status.st_dev == device and status.st_mode == mode:
-                return OpenBuffer(fd, status.st_size, path, _identity(status))
+                return OpenBuffer(fd, status.st_size, path)
             os.close(fd)  # another file than the one that was found inside its root
     path = confine(root, relative)
     try:
@@ -229,7 +232,7 @@ def opened_buffer(root: str | os.PathLike[str], relative: str) -> Buffer:
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
         raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
-    return OpenBuffer(fd, status.st_size, path, _identity(status))
+    return OpenBuffer(fd, status.st_size, path)
 
 
 # O_NONBLOCK: a fifo under this name must not hang the reader. O_NOFOLLOW: a link that has
