@@ -186,7 +186,7 @@ def test_the_examples_fields_are_those_of_a_dense_matrix():
     for number, field in enumerate(out["temperature"]):
         np.testing.assert_allclose(field.ravel(), np.linalg.matrix_power(step, number) @ u)
     jacobian = sim.jacobian(INPUTS, ["initial"], ["final"], lazy=True)
-    found = jacobian["final"]["initial"].load().reshape(size, size)
+    found = jacobian["final/initial"].values.reshape(size, size)
     np.testing.assert_allclose(found, np.linalg.matrix_power(step, 6), atol=1e-14)
 
 

@@ -1,5 +1,6 @@
 """Jacobians at the caller's: lazy blocks, Datasets, operators; and products with what is on disk."""
 
+import os
 import pickle
 import sys
 import textwrap
@@ -8,12 +9,13 @@ import dask.array as da
 import fsspec
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import linalg
 
 from binref_sci import BinrefArray, Tesseract, matrix, open_dataset
-from binref_sci.client.jacobian import Jacobian
+from binref_sci.client.jacobian import Blocks, Jacobian, JacobianTree
 from binref_sci.errors import (
     CorruptBufferError,
     FormatError,
@@ -21,6 +23,7 @@ from binref_sci.errors import (
     PayloadError,
     TruncatedBufferError,
 )
+from binref_sci.labels import Labels
 from binref_sci.matrix import Matrix
 from binref_sci.operators import MatrixOperator
 from binref_sci.storage.remote import RemotePath
@@ -100,34 +103,55 @@ def lazy(sim):
 
 
 def test_lazy_blocks_stay_on_disk(lazy):
+    assert isinstance(lazy, xr.DataTree)
     block = lazy["u"]["field"]
-    assert isinstance(block, BinrefArray)
+    assert isinstance(block, xr.DataArray)
+    assert isinstance(block.data, da.Array)
     assert block.shape == (2, 3, 2, 3)
     np.testing.assert_allclose(block[1, 2], WEIGHTS[5].reshape(2, 3))
+    stored = lazy.block("u", "field")
+    assert isinstance(stored, BinrefArray)
+    np.testing.assert_allclose(stored[1, 2], WEIGHTS[5].reshape(2, 3))
 
 
-def test_a_dataset_has_the_dimensions_of_output_and_input(lazy):
-    ds = lazy.to_dataset()
-    assert ds["u.field"].dims == ("y", "x", "y_in", "x_in")
-    assert ds["sensors.field"].dims == ("sensors_dim_0", "y", "x")
-    assert ds["u.free"].dims == ("y", "x")
-    assert isinstance(ds["u.field"].data, da.Array)
-    np.testing.assert_array_equal(ds["u.field"].x_in, [0.0, 0.5, 1.0])
-    np.testing.assert_allclose(ds["u.field"].values.reshape(6, 6), WEIGHTS)
+def test_a_block_has_the_dimensions_of_output_and_input(lazy):
+    assert set(lazy.children) == {"u", "sensors"}
+    assert set(lazy["u"].data_vars) == {"field", "free"}
+    assert lazy["u/field"].dims == ("y", "x", "y_in", "x_in")
+    assert lazy["sensors/field"].dims == ("sensors_dim_0", "y", "x")
+    assert lazy["u/free"].dims == ("y", "x")
+    np.testing.assert_array_equal(lazy["u/field"].x_in, [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(lazy["u/field"].values.reshape(6, 6), WEIGHTS)
+    assert lazy["u/field"].attrs["long_name"] == "d u / d field"
 
 
-def test_a_tree_has_a_group_for_each_output(lazy):
-    tree = lazy.to_datatree()
-    assert set(tree.children) == {"u", "sensors"}
-    assert set(tree["u"].data_vars) == {"field", "free"}
-    assert tree["u/field"].dims == ("y", "x", "y_in", "x_in")
-    assert tree["u/field"].attrs["long_name"] == "d u / d field"
+@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
+def test_blocks_in_memory_are_a_dict_that_becomes_the_same_tree(sim, lazy):
+    made = sim.jacobian({"field": FIELD}, ["field", "free"], ["u", "sensors"])
+    assert isinstance(made, Jacobian)
+    assert isinstance(made["u"]["field"], np.ndarray)
+    xr.testing.assert_identical(made.to_datatree().compute(), lazy.compute())
 
 
-def test_one_block_is_a_dataarray(lazy):
-    block = lazy.to_dataarray("sensors", "field", chunks=None)
-    assert block.dims == ("sensors_dim_0", "y", "x")
-    np.testing.assert_allclose(block[1].values.ravel(), WEIGHTS[1])
+def test_what_is_computed_from_a_jacobian_is_none(lazy):
+    for made in (lazy.isel(y=0), lazy.copy(), 2 * lazy):
+        assert isinstance(made["u/field"].data, da.Array)
+        with pytest.raises((FormatError, AttributeError), match=r"is none|linear_operator"):
+            made.linear_operator("u", "field")
+    np.testing.assert_allclose(lazy.load()["u/field"].values.reshape(6, 6), WEIGHTS)
+    assert lazy.linear_operator("u", "field").shape == (6, 6)  # load() works in place
+
+
+def test_names_in_a_tree_are_free_and_without_slashes(tmp_path):
+    arrays = {"u": {"x": np.ones((3, 3)), "named.{a/b}": np.ones(3), "named.{a_b}": np.zeros(3)}}
+    x = np.arange(3.0)
+    labels = {"u.x": Labels(("x", "x_in"), {"x": (("x",), x, {})}).to_json()}
+    tree = JacobianTree.of(Blocks(arrays, labels=labels))
+    assert list(tree["u"].data_vars) == ["x", "named.{a_b}", "named.{a_b}_"]
+    assert tree["u/x"].dims == ("x_dim", "x_in")
+    np.testing.assert_array_equal(tree["u"].coords["x_dim"], x)
+    np.testing.assert_array_equal(tree["u/named.{a_b}_"], np.zeros(3))
+    np.testing.assert_array_equal(tree.block("u", "named.{a/b}"), np.ones(3))
 
 
 def test_the_run_directory_opens_by_itself_with_the_same_dimensions(lazy, tmp_path):
@@ -145,7 +169,7 @@ def test_a_jacobian_survives_pickling(lazy):
     again = pickle.loads(pickle.dumps(lazy))
     x = np.arange(6.0)
     np.testing.assert_allclose(again.linear_operator("u", "field") @ x, WEIGHTS @ x)
-    assert again.to_dataset()["u.field"].dims == ("y", "x", "y_in", "x_in")
+    assert again["u/field"].dims == ("y", "x", "y_in", "x_in")
 
 
 def test_an_unknown_block_is_named(lazy):
@@ -281,8 +305,7 @@ def test_a_matrix_in_a_store_is_read_ahead(tmp_path, monkeypatch):
 
 def test_a_mapped_matrix_goes_through_the_client_and_pickle(tmp_path):
     stored = BinrefArray.write(WEIGHTS, output_path=tmp_path)
-    blocks = {"u": {"x": stored}}
-    jacobian = Jacobian(blocks, folder=tmp_path, ndims={("u", "x"): (1, 1)})
+    jacobian = Jacobian(Blocks({"u": {"x": stored}}, {("u", "x"): (1, 1)}, folder=tmp_path))
     operator = pickle.loads(pickle.dumps(jacobian.linear_operator("u", "x", mmap=True)))
     np.testing.assert_allclose(operator @ np.arange(6.0), WEIGHTS @ np.arange(6.0))
 
@@ -292,7 +315,7 @@ def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypat
     stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
     pieces = Matrix(stored, 1)._pieces()
     next(pieces)
-    (tmp_path / stored.path).write_bytes(bytes(4096))
+    os.truncate(tmp_path / stored.path, 4096)
     with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
         list(pieces)
 

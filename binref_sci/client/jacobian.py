@@ -1,16 +1,16 @@
-"""`Jacobian`: blocks by output and input, as arrays, Datasets and operators."""
+"""Jacobians at the caller's: `Jacobian`, a dict of arrays, and `JacobianTree`, lazy and labelled."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
-import numpy as np
 import xarray as xr
-from pydantic import BaseModel
+from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray
 from binref_sci.client.result import Result
@@ -18,42 +18,103 @@ from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
 from binref_sci.operators import MatrixOperator
 from binref_sci.runtime import paths
-from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
-from binref_sci.runtime.gradients.labels import labels_of
-
-_JACOBIAN = GRADIENTS["jacobian"]
-
-Ndims = Mapping[tuple[str, str], tuple[int, int]]
 
 
-class Jacobian(Result):
-    """Blocks of a Jacobian: ``jacobian[output][path]``.
-
-    The shape of a block is that of the output followed by that of the input. Of a lazy
-    Jacobian the blocks are `BinrefArray`: they stay on disk until they are indexed.
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of a Jacobian, and what is known of them.
 
     Parameters
     ----------
-    blocks
+    arrays
         By output and input.
-    folder
-        Absolute output path that lazy ones lie in, or None.
-    labels
-        Of the blocks, by ``output.input``.
     ndims
         Number of axes of output and input, where they are known.
+    labels
+        Of the blocks, by ``output.input``.
+    folder
+        Absolute output path that lazy ones lie in, or None.
     """
 
-    def __init__(
-        self,
-        blocks: Mapping[str, Any],
-        *,
-        folder: Path | None = None,
-        labels: Mapping[str, Any] | None = None,
-        ndims: Ndims | None = None,
-    ) -> None:
-        super().__init__(blocks, folder=folder, labels=labels)
-        self._ndims = ndims or {}
+    arrays: Mapping[str, Mapping[str, Any]]
+    ndims: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def at(self, output: str, wrt: str) -> Any:
+        """Return a block."""
+        try:
+            return self.arrays[output][wrt]
+        except KeyError as error:
+            known = (f"{one}, {other}" for one, row in self.arrays.items() for other in row)
+            raise KeyError(
+                f"there is no block of output {output!r} by input {wrt!r}; there are "
+                f"{paths.listed(known)}"
+            ) from error
+
+    def output_ndim(self, output: str, wrt: str) -> int:
+        """Return how many axes of a block are the output's."""
+        shape = self.at(output, wrt).shape
+        try:
+            return self.ndims[output, wrt][0]
+        except KeyError as error:
+            raise FormatError(
+                f"the block of {output!r} by {wrt!r} has shape {shape}, and neither schema nor "
+                "inputs tell how many of its axes are the output's; pass output_ndim="
+            ) from error
+
+    def dataset(self, output: str, chunks: Any) -> xr.Dataset:
+        """Return the blocks of one output, a variable for each input."""
+        row = self.arrays[output]
+        folder = os.fspath(self.folder) if self.folder is not None else ""
+        fields = [(f"{output}.{path}", block) for path, block in row.items()]
+        made = dataset_of(fields, folder, self.labels, chunks=chunks)
+        names = {f"{output}.{path}": name for path, name in _names(row).items()}
+        # The variables keep their names, by which the caller asks for them.
+        clashing = sorted(({*made.dims, *made.coords} - set(names)) & set(names.values()), key=str)
+        taken = {*made.variables, *made.dims, *names.values()}
+        for label in clashing:
+            names[label] = _free(f"{label}_dim" if label in made.dims else f"{label}_coord", taken)
+            taken.add(names[label])
+        return made.rename(names)
+
+
+def _names(wanted: Iterable[str]) -> dict[str, str]:
+    """Return a name in a tree for each path: none has a slash, none is there twice."""
+    made: dict[str, str] = {}
+    for path in wanted:
+        made[path] = _free(path.replace("/", "_"), made.values())
+    return made
+
+
+def _free(name: str, taken: Collection[Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+class _Products:
+    """What any Jacobian can be multiplied with."""
+
+    __slots__ = ()
+
+    _blocks: Blocks
+
+    def block(self, output: str, wrt: str) -> BinrefArray | NDArray[Any]:
+        """Return a block as it was returned: of a lazy Jacobian a `BinrefArray`.
+
+        Parameters
+        ----------
+        output, wrt
+            Paths of output and input.
+
+        Raises
+        ------
+        KeyError
+            If there is no such block; names those there are.
+        """
+        made: BinrefArray | NDArray[Any] = self._known_blocks().at(output, wrt)
+        return made
 
     def linear_operator(
         self, output: str, wrt: str, *, mmap: bool = False, output_ndim: int | None = None
@@ -83,8 +144,9 @@ class Jacobian(Result):
         FormatError
             If it is not known which axes are the output's.
         """
-        block = self._block(output, wrt)
-        return MatrixOperator(block, self._split(output, wrt, output_ndim), mmap=mmap)
+        blocks = self._known_blocks()
+        rows = blocks.output_ndim(output, wrt) if output_ndim is None else output_ndim
+        return MatrixOperator(blocks.at(output, wrt), rows, mmap=mmap)
 
     def to_dask(
         self, output: str, wrt: str, *, chunks: Any = None, output_ndim: int | None = None
@@ -110,168 +172,71 @@ class Jacobian(Result):
         made: da.Array = da.from_array(matrix, chunks="auto" if chunks is None else chunks)
         return made
 
-    def to_dataarray(self, output: str, wrt: str, *, chunks: Any = {}) -> xr.DataArray:  # noqa: B006  # never written to
-        """Return a block with the dimensions of the output followed by those of the input.
-
-        Dimensions of the input that the output has too get the suffix ``_in``.
-
-        Parameters
-        ----------
-        output, wrt
-            Paths of output and input.
-        chunks
-            Of the dask array over a lazy block, as for `binref_sci.open_dataset`.
-
-        Raises
-        ------
-        KeyError
-            If there is no such block; names those there are.
-        """
-        name = f"{output}.{wrt}"
-        fields = [(name, self._block(output, wrt))]
-        folder = os.fspath(self._folder) if self._folder is not None else ""
-        return dataset_of(fields, folder, self._labels, chunks=chunks)[name]
-
-    def to_datatree(self, *, chunks: Any = {}) -> xr.DataTree:  # noqa: B006  # never written to
-        """Return a group for each output, with a variable for each input.
-
-        Slashes in paths, which lead from group to group in a DataTree, become underscores.
-
-        Parameters
-        ----------
-        chunks
-            Of the dask arrays over lazy blocks, as for `binref_sci.open_dataset`.
-        """
-        folder = os.fspath(self._folder) if self._folder is not None else ""
-        groups: dict[str, xr.Dataset] = {}
-        for output, row in self.items():
-            names = {f"{output}.{path}": path.replace("/", "_") for path in row}
-            fields = [(f"{output}.{path}", block) for path, block in row.items()]
-            made = dataset_of(fields, folder, self._labels, chunks=chunks)
-            groups[output.replace("/", "_")] = made.rename_vars(names)
-        return xr.DataTree.from_dict(groups)
-
-    def _block(self, output: str, wrt: str) -> Any:
-        try:
-            return self[output][wrt]
-        except KeyError as error:
-            known = (f"{one}, {other}" for one, row in self.items() for other in row)
-            raise KeyError(
-                f"there is no block of output {output!r} by input {wrt!r}; there are "
-                f"{paths.listed(known)}"
-            ) from error
-
-    def _split(self, output: str, wrt: str, output_ndim: int | None) -> int:
-        if output_ndim is not None:
-            return output_ndim
-        known = self._ndims.get((output, wrt))
-        if known is None:
-            raise FormatError(
-                f"the block of {output!r} by {wrt!r} has shape {self[output][wrt].shape}, and "
-                "neither schema nor inputs tell how many of its axes are the output's; pass "
-                "output_ndim="
-            )
-        return known[0]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (dict(self), self._folder, self._labels, self._ndims)
+    def _known_blocks(self) -> Blocks:
+        return self._blocks
 
 
-def _rebuilt(
-    blocks: dict[str, Any], folder: Path | None, labels: Mapping[str, Any], ndims: Ndims
-) -> Jacobian:
-    return Jacobian(blocks, folder=folder, labels=labels, ndims=ndims)
+class Jacobian(_Products, Result):
+    """Blocks of a Jacobian in memory, a dict: ``jacobian[output][path]``.
 
-
-def jacobian_of(
-    blocks: dict[str, Any],
-    inputs: Mapping[str, Any] | BaseModel,
-    openapi: Mapping[str, Any],
-    *,
-    folder: Path | None,
-) -> Jacobian:
-    """Return the blocks of a reply with what the component's schema says of them.
+    The shape of a block is that of the output followed by that of the input.
 
     Parameters
     ----------
     blocks
-        By output and input.
-    inputs
-        What the caller gave.
-    openapi
-        Document of the component, or of a server of another kind.
-    folder
-        Absolute output path that lazy ones lie in, or None.
+        NumPy arrays, and what is known of them.
     """
-    outer, inner = _facts(openapi, "ApplyOutputSchema"), _facts(openapi, "ApplyInputSchema")
-    ndims: dict[tuple[str, str], tuple[int, int]] = {}
-    for output, row in blocks.items():
-        for path, block in row.items():
-            columns = _first(_declared(inner, path), _given(inputs, path))
-            rows = _declared(outer, output)
-            if columns is None and rows is not None:
-                columns = block.ndim - rows
-            if columns is not None and 0 <= columns <= block.ndim:
-                ndims[output, path] = (block.ndim - columns, columns)
-    chosen: Sequence[str] = list(next(iter(blocks.values()), ()))
-    named = labels_of(_JACOBIAN, chosen, list(blocks), *_sides(openapi), ndims)
-    return Jacobian(blocks, folder=folder, labels=named, ndims=ndims)
+
+    def __init__(self, blocks: Blocks) -> None:
+        super().__init__(blocks.arrays, folder=blocks.folder, labels=blocks.labels)
+        self._blocks = blocks
+
+    def to_datatree(self) -> JacobianTree:
+        """Return them with labels, as ``lazy=True`` gives those on disk."""
+        return JacobianTree.of(self._blocks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Jacobian, (self._blocks,)
 
 
-def product_of(
-    gradient: Gradient,
-    arrays: Mapping[str, Any],
-    wrt: Sequence[str],
-    of: Sequence[str],
-    openapi: Mapping[str, Any],
-    *,
-    folder: Path | None,
-) -> Result:
-    """Return the arrays of a reply to a product with the labels that the schema has for them.
+class JacobianTree(_Products, xr.DataTree):  # type: ignore[no-untyped-call]  # of xarray's hook
+    """Blocks of a Jacobian on disk, a DataTree: ``tree["output/input"]`` is a lazy DataArray.
 
-    Parameters
-    ----------
-    gradient
-        The endpoint.
-    arrays
-        By path.
-    wrt, of
-        Selected inputs and outputs.
-    openapi, folder
-        As of `jacobian_of`.
+    It has a group for each output, with a variable for each input. The dimensions of a block
+    are those of the output followed by those of the input, which get the suffix ``_in``
+    where both have them; a dimension that is called like a variable of its group gets the
+    suffix ``_dim``. A slash in a path is an underscore in the tree.
+
+    What xarray makes of it (``tree.isel(...)``, ``tree.copy()``) is a tree of other arrays:
+    `linear_operator`, `to_dask` and `block` are those of the tree that a call returned.
     """
-    return Result(arrays, folder=folder, labels=labels_of(gradient, wrt, of, *_sides(openapi), {}))
 
+    __slots__ = ("_blocks",)
 
-def _sides(openapi: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the labels of inputs and outputs."""
-    labels = openapi.get("x-binref-labels", {})
-    return labels.get("inputs", {}), labels.get("outputs", {})
+    @classmethod
+    def of(cls, blocks: Blocks, *, chunks: Any = {}) -> JacobianTree:  # noqa: B006  # never written to
+        """Return the tree of some blocks; of those on disk nothing is read.
 
+        Parameters
+        ----------
+        blocks
+            In memory or on disk.
+        chunks
+            Of the dask arrays over those on disk, as for `binref_sci.open_dataset`.
+        """
+        groups = {
+            name: xr.DataTree(blocks.dataset(output, chunks))
+            for output, name in _names(blocks.arrays).items()
+        }
+        made = cls(children=groups)
+        made._blocks = blocks
+        return made
 
-def _first(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _facts(openapi: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    schema = openapi.get("components", {}).get("schemas", {}).get(name, {})
-    found = schema.get("differentiable_arrays", {})
-    return found if isinstance(found, Mapping) else {}
-
-
-def _declared(facts: Mapping[str, Any], path: str) -> int | None:
-    """Return the number of axes that a schema declares."""
-    shape = facts.get(paths.pattern(path), {}).get("shape")
-    return None if shape is None else len(shape)
-
-
-def _given(inputs: Mapping[str, Any] | BaseModel, path: str) -> int | None:
-    """Return the number of axes of what the caller gave, if it is there."""
-    try:
-        value = paths.get(inputs, path)
-    except paths.PathError:
-        return None
-    if isinstance(value, Mapping):
-        shape = value.get("shape")
-        return len(shape) if isinstance(shape, Sequence) else None
-    return int(np.ndim(value))
+    def _known_blocks(self) -> Blocks:
+        try:
+            return self._blocks
+        except AttributeError as error:
+            raise FormatError(
+                "this tree was computed or copied from a Jacobian, and is none: ask the tree that "
+                "the component's call returned"
+            ) from error

@@ -11,9 +11,10 @@ from typing import Any, Protocol, Self
 import httpx
 from pydantic import BaseModel
 
+from binref_sci.client.gradients import blocks_of, product_of
 from binref_sci.client.image import Image
 from binref_sci.client.inputs import Inputs
-from binref_sci.client.jacobian import Jacobian, jacobian_of, product_of
+from binref_sci.client.jacobian import Jacobian, JacobianTree
 from binref_sci.client.local import Local
 from binref_sci.client.remote import Remote, Timeout
 from binref_sci.client.replies import Reply
@@ -413,7 +414,7 @@ class Tesseract:
         *,
         run_id: str | None = None,
         lazy: bool | None = None,
-    ) -> Jacobian:
+    ) -> Jacobian | JacobianTree:
         """Return the Jacobian at some inputs.
 
         Parameters
@@ -429,8 +430,10 @@ class Tesseract:
         Returns
         -------
         Jacobian
-            Blocks by output and input, of the output's shape followed by the input's. With
-            ``lazy=True`` they stay on disk.
+            Blocks by output and input, of the output's shape followed by the input's: a dict
+            of dicts of NumPy arrays.
+        JacobianTree
+            With ``lazy=True``: a DataTree, whose blocks are lazy DataArrays and stay on disk.
 
         Raises
         ------
@@ -442,7 +445,9 @@ class Tesseract:
         gradient = GRADIENTS["jacobian"]
         asked = {"jac_inputs": _paths(jac_inputs), "jac_outputs": _paths(jac_outputs)}
         made, openapi, folder = self._differentiated(gradient, inputs, asked, run_id, lazy)
-        return jacobian_of(made, inputs, openapi, folder=folder)
+        blocks = blocks_of(made, inputs, openapi, folder=folder)
+        _, lazily = self._settings.choose(lazy=lazy)
+        return JacobianTree.of(blocks) if lazily else Jacobian(blocks)
 
     def jacobian_vector_product(
         self,
