@@ -1,19 +1,20 @@
 """Products with a matrix on disk, in bounded memory.
 
 The matrix is read once from front to back, in blocks small enough to stay in the
-processor's cache between being read and being multiplied. A few threads read ahead: copying
-from the page cache costs more than multiplying. Only one thread multiplies: BLAS has threads of
-its own, and several callers at once wait for each other. A mapped matrix saves the copy, and is
-gone through in windows, so that only a few of them ever count as this process's memory.
+processor's cache between being read and being multiplied. A few threads do both, each with
+blocks of its own: copying from the page cache costs as much as multiplying. They multiply one at
+a time, since BLAS has threads of its own, and several callers at once wait for each other. A
+mapped matrix saves the copy, and is gone through in windows, so that only a few of them ever
+count as this process's memory.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -24,19 +25,23 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
+from binref_sci.ranges import together
 from binref_sci.storage import Buffer, map_buffer, open_buffer, read_into, require
 
-BLOCK_BYTES: Final = 1024 * 1024
+BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
 
-MAPPED_BYTES: Final = 8 * BLOCK_BYTES
+MAPPED_BYTES: Final = 4 * BLOCK_BYTES
 """What is multiplied at a time of a mapped matrix, in bytes."""
 
-WINDOW_BYTES: Final = 64 * BLOCK_BYTES
+WINDOW_BYTES: Final = 32 * BLOCK_BYTES
 """What is mapped at a time, in bytes; two windows may be there at once."""
 
 READERS: Final = min(4, os.cpu_count() or 1)
-"""Threads that read ahead while a block is multiplied."""
+"""Threads that read and multiply."""
+
+Multiply = Callable[[NDArray[Any], int, int, NDArray[Any]], None]
+"""Adds the product with a block to a sum: (sum, first row, first column, block)."""
 
 
 class _Source(Protocol):
@@ -123,23 +128,21 @@ class Matrix:
 
     def times(self, right: NDArray[Any]) -> NDArray[Any]:
         """Return the product with a vector or matrix of ``shape[1]`` rows."""
-        made = self._zeros(self.shape[0], right)
-        for row, column, piece in self._pieces():
-            rows, columns = piece.shape
-            part = piece @ right[column : column + columns]
-            if columns == self.shape[1]:
-                made[row : row + rows] = part
-            else:
-                made[row : row + rows] += part
-        return made
+
+        def multiply(total: NDArray[Any], row: int, column: int, block: NDArray[Any]) -> None:
+            rows, columns = block.shape
+            total[row : row + rows] += block @ right[column : column + columns]
+
+        return self._summed(self.shape[0], right, multiply, apart=True)
 
     def transposed_times(self, right: NDArray[Any]) -> NDArray[Any]:
         """Return the transpose's product with what has ``shape[0]`` rows."""
-        made = self._zeros(self.shape[1], right)
-        for row, column, piece in self._pieces():
-            rows, columns = piece.shape
-            made[column : column + columns] += piece.T @ right[row : row + rows]
-        return made
+
+        def multiply(total: NDArray[Any], row: int, column: int, block: NDArray[Any]) -> None:
+            rows, columns = block.shape
+            total[column : column + columns] += block.T @ right[row : row + rows]
+
+        return self._summed(self.shape[1], right, multiply, apart=False)
 
     def adjoint_times(self, right: NDArray[Any]) -> NDArray[Any]:
         """Return the conjugate transpose's product with what has ``shape[0]`` rows."""
@@ -148,40 +151,58 @@ class Matrix:
         # the vectors are conjugated, instead of the matrix
         return self.transposed_times(right.conj()).conj()
 
-    def _zeros(self, length: int, right: NDArray[Any]) -> NDArray[Any]:
-        return np.zeros((length, *right.shape[1:]), np.result_type(self.dtype, right.dtype))
+    def _summed(
+        self, length: int, right: NDArray[Any], multiply: Multiply, *, apart: bool
+    ) -> NDArray[Any]:
+        """Return the sum over all blocks, the same to the last bit each time.
 
-    def _pieces(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Yield first row, first column and what is there; valid until the next one."""
+        Parameters
+        ----------
+        length
+            Number of its rows.
+        right
+            What the blocks are multiplied with.
+        multiply
+            Adds the product with one of them.
+        apart
+            Blocks of whole rows add to different rows of the sum.
+        """
         rows, columns = self.shape
+        total = np.zeros((length, *right.shape[1:]), np.result_type(self.dtype, right.dtype))
         if not rows or not columns:
-            return
+            return total
         if not isinstance(self.array, BinrefArray):
-            yield 0, 0, np.asarray(self.array).reshape(rows, columns)
-            return
+            multiply(total, 0, 0, np.asarray(self.array).reshape(rows, columns))
+            return total
         if self.mmap and self.array.compressed_size is None:
             blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
-            yield from _mapped(self.array, blocks, columns)
-            return
-        most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
+            for row, column, block in _mapped(self.array, blocks, columns):
+                multiply(total, row, column, block)
+            return total
         with _source(self.array) as source:
-            free = [np.empty(most, self.dtype)]
-            if most == rows * columns:
-                source.read_into(0, free[0])
-                yield 0, 0, free[0].reshape(rows, columns)
-                return
-            free += [np.empty(most, self.dtype) for _ in range(source.readers)]
-            with ThreadPoolExecutor(source.readers) as pool:
-                reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]] = deque()
-                for row, column, height, width in _blocks(rows, columns, most):
-                    if not free:
-                        yield from _next(reading, free)
-                    slot = free.pop()
-                    offset = (row * columns + column) * self.dtype.itemsize
-                    done = pool.submit(source.read_into, offset, slot[: height * width])
-                    reading.append((row, column, height, width, slot, done))
-                while reading:
-                    yield from _next(reading, free)
+            most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
+            pieces = list(_blocks(rows, columns, most))
+            threads = min(source.readers, len(pieces))
+            apart = apart and columns <= most
+            # In a sum of its own each thread adds in the same order each time.
+            sums = [total, *(total if apart else np.zeros_like(total) for _ in range(1, threads))]
+            multiplying = threading.Lock()
+
+            def work(thread: int, going: Callable[[], bool]) -> None:
+                room = np.empty(most, self.dtype)
+                for row, column, height, width in itertools.islice(pieces, thread, None, threads):
+                    if not going():
+                        return
+                    block = room[: height * width].reshape(height, width)
+                    source.read_into((row * columns + column) * self.dtype.itemsize, block)
+                    with multiplying:
+                        multiply(sums[thread], row, column, block)
+
+            together(work, threads)
+        for other in sums[1:]:
+            if other is not total:
+                total += other
+        return total
 
 
 def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
@@ -213,16 +234,6 @@ def _mapped(
             opened = first
         piece = window[first - opened : first - opened + nbytes].view(array.dtype)
         yield row, column, piece.reshape(height, width)
-
-
-def _next(
-    reading: deque[tuple[int, int, int, int, NDArray[Any], Future[None]]], free: list[NDArray[Any]]
-) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield the block that was asked for first, and then let its memory be used again."""
-    row, column, height, width, slot, done = reading.popleft()
-    done.result()
-    yield row, column, slot[: height * width].reshape(height, width)
-    free.append(slot)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
     """A matrix, on disk as a rule, that is multiplied as it is read.
 
     ``matvec``, ``rmatvec``, ``matmat`` and ``rmatmat`` go once through the bytes, in
-    blocks of 1 MiB; beside a few of those only vectors are in memory. So ``svds``, ``lsqr``,
+    blocks of 2 MiB; beside a few of those only vectors are in memory. So ``svds``, ``lsqr``,
     ``lsmr`` or ``cg`` work on a Jacobian larger than memory. Nothing is kept between two
     products, and no file is open: operators can be pickled, and used from many threads.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,24 +152,50 @@ def _read_wide(buffer: OpenBuffer, places: Sequence[int], nbytes: int, view: mem
 def _read_together(
     buffer: OpenBuffer, pieces: Sequence[tuple[int, memoryview]], threads: int
 ) -> None:
+    def work(thread: int, going: Callable[[], bool]) -> None:
+        # Every sixteenth of sixteen, so that all threads together go through the file once.
+        for place, part in pieces[thread::threads]:
+            if not going():
+                return
+            if os.preadv(buffer.fd, [part], place) != len(part):
+                read_into(buffer, place, part)
+
+    together(work, threads)
+
+
+def together(work: Callable[[int, Callable[[], bool]], None], threads: int) -> None:
+    """Call `work` in several threads, this one included, and wait for all.
+
+    Parameters
+    ----------
+    work
+        Called with a thread's number, and with a function that tells whether to go on: no
+        other thread has failed.
+    threads
+        How many.
+
+    Raises
+    ------
+    BaseException
+        The first that any of them raised, an interruption included.
+    """
     failed: list[BaseException] = []
 
-    def work(first: int) -> None:
+    def attempt(thread: int) -> None:
         try:
-            # Every sixteenth of sixteen, so that all threads together go through the file once.
-            for place, part in pieces[first::threads]:
-                if failed:
-                    return
-                if os.preadv(buffer.fd, [part], place) != len(part):
-                    read_into(buffer, place, part)
+            work(thread, lambda: not failed)
         except BaseException as error:  # raised again where it is waited for
             failed.append(error)
 
-    others = [threading.Thread(target=work, args=(first,)) for first in range(1, threads)]
+    others = [threading.Thread(target=attempt, args=(n,)) for n in range(1, threads)]
     for thread in others:
         thread.start()
-    work(0)
+    attempt(0)
     for thread in others:
-        thread.join()
+        while thread.is_alive():
+            try:
+                thread.join()
+            except BaseException as error:  # they end soon; until then they use what is open
+                failed.append(error)
     if failed:
         raise failed[0]

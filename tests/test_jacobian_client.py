@@ -313,11 +313,12 @@ def test_a_mapped_matrix_goes_through_the_client_and_pickle(tmp_path):
 def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
     stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
-    pieces = Matrix(stored, 1)._pieces()
-    next(pieces)
-    os.truncate(tmp_path / stored.path, 4096)
+
+    def cut(*_):
+        os.truncate(tmp_path / stored.path, 4096)
+
     with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
-        list(pieces)
+        Matrix(stored, 1)._summed(50, np.ones(512), cut, apart=True)
 
 
 @pytest.mark.parametrize("mmap", [False, True])
