@@ -149,6 +149,8 @@ def _snapshots(run: Path, peers: Mapping[str, xr.Dataset]) -> Iterator[Row]:
         for step in steps:
             ds.field.sel(time=times[step]).values  # noqa: B018  # reads
 
+    mapped = open_dataset(run, chunks=None, cache=False, mmap=True)
+
     # What xarray itself takes of it: an engine that does what the limit does, and nothing else.
     bare = _bare(path, len(times), times)
 
@@ -157,6 +159,8 @@ def _snapshots(run: Path, peers: Mapping[str, xr.Dataset]) -> Iterator[Row]:
             "limit": lambda: stopwatch(by_hand),
             "isel": lambda: stopwatch(isel),
             "sel": lambda: stopwatch(sel),
+            "mapped isel": lambda: stopwatch(lambda: isel(mapped)),
+            "mapped sel": lambda: stopwatch(lambda: sel(mapped)),
             "isel xarray over preadv": lambda: isel(bare),
             "sel xarray over preadv": lambda: sel(bare),
             **{f"isel {name}": work for name, work in works(peers, isel).items()},
@@ -179,6 +183,14 @@ def _snapshots(run: Path, peers: Mapping[str, xr.Dataset]) -> Iterator[Row]:
                 for name, value in each.items()
                 if name.startswith(f"{how} ")
             },
+        )
+        yield under(
+            f"the same, mmap=True (no page is touched until it is used): {how}",
+            "us",
+            each[f"mapped {how}"],
+            bar=each["limit"] + more,
+            limit=each["limit"],
+            limit_name="np.empty + preadv",
         )
 
 

@@ -144,12 +144,11 @@ class Stored:
             If the bytes are not there.
         """
         index = self._snapshot_asked(key)
-        if index is None:
+        if index is None or isinstance(self.root, RemotePath):
             return self._read(resolve(key, self.shape), key)
         made = self._room(self.inner)
-        for opened in passes(self.root):
-            with opened as buffers:
-                self._read_snapshot(buffers, index, made)
+        with Buffers(self.root) as buffers:
+            self._read_snapshot(buffers, index, made)
         return made
 
     def _snapshot_asked(self, key: Any) -> int | None:
