@@ -33,12 +33,13 @@ lint: $(VENV)/installed-dev
 	$(bin)/mypy
 	$(bin)/lint-imports
 
+# Not the contract: it is that of the newest xarray, whose own tests it takes.
 test-lowest: $(VENV)/installed-dev  ## the tests with the oldest versions that pyproject.toml admits
 	$(bin)/uv pip compile -q --resolution lowest-direct pyproject.toml --extra dev --extra remote \
 		--python $(bin)/python --no-header --no-annotate -o $(VENV)/lowest.txt
 	$(bin)/python -m venv --clear $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install -q -c $(VENV)/lowest.txt -e ".[dev,remote]"
-	$(VENV)-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 4
+	$(VENV)-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --ignore tests/test_xarray_contract.py
 
 demo: $(VENV)/installed  ## a solver streams 500 MB through a server, a client opens it lazily
 	$(bin)/binref-sci demo

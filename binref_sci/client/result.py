@@ -61,8 +61,9 @@ class Result(dict[str, Any]):
         FormatError
             If a list of arrays is ragged, and so no variable.
         """
-        folder = os.fspath(self._folder) if self._folder is not None else ""
-        return dataset_of(_fields(dict(self), ()), folder, self._labels, chunks=chunks)
+        # A scratch folder is gone when nothing lazy refers to it, and xarray would look at it.
+        folder = self._folder if self._folder is not None and self._folder.is_dir() else ""
+        return dataset_of(_fields(dict(self), ()), os.fspath(folder), self._labels, chunks=chunks)
 
     def _repr_html_(self) -> str:
         rows = list(_rows(dict(self), ()))
