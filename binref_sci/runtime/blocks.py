@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,6 +161,18 @@ class Block:
             Path(self._directory, self._name).unlink(missing_ok=True)
 
 
+@contextmanager
+def all_or_none(made: Mapping[str, Mapping[str, BinrefArray]]) -> Iterator[None]:
+    """Remove the blocks that are finished if a later one fails."""
+    try:
+        yield
+    except BaseException:
+        for row in made.values():
+            for block in row.values():
+                Path(block.directory, block.path).unlink(missing_ok=True)
+        raise
+
+
 def written_columns(
     columns: Iterator[Mapping[str, NDArray[Any]]],
     path: str,
@@ -198,6 +210,8 @@ def written_columns(
             block.write_columns(start, filled[output][:count])
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as background:
+        if isinstance(columns, Generator):  # what is kept of an error must not keep it waiting
+            opened.enter_context(closing(columns))
         for done, column in enumerate(columns):
             if not blocks:
                 for output in outputs:

@@ -11,8 +11,9 @@ are compared with what the differences say. A wrong entry shows in every directi
 few do for inputs of any size, and the number of evaluations does not depend on it.
 
 The error is the largest difference, relative to the largest derivative that either side
-has along this direction; where all are small, relative to what rounding in the outputs
-makes of the step.
+has along this direction. What the rounding of the outputs leaves of a difference is allowed
+on top: below it nothing is known. Of complex products the real parts are compared, along
+complex directions: all that a real input by a complex output has.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,19 +31,22 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.errors import BinrefError, ComponentError, PayloadError
 from binref_sci.matrix import Matrix
 from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import checked_payload, differentiated
-from binref_sci.runtime.finite import finite_difference_jvp
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
-from binref_sci.runtime.probing import scratch
+from binref_sci.runtime.gradients.requests import points_of
+from binref_sci.runtime.probing import fresh, scratch
 from binref_sci.runtime.run import RunDirectory
+from binref_sci.runtime.stepping import Stepping
 
 DIRECTIONS: Final = 3
 """Random directions for each input."""
+
+_ROUNDING: Final = 4.0  # roundings of an output that are allowed for in a difference
 
 
 @dataclass(frozen=True)
@@ -135,14 +140,14 @@ def check_gradients(
         run = RunDirectory(place)
         try:
             with entering(run.call):
-                made = component.module.apply(values)
+                made = component.module.apply(fresh(values))
                 fields = component.output_schema, component.input_schema
                 if not isinstance(made, fields[0]):
                     made = fields[0].model_validate(made)
                 known = {
                     path: np.asarray(paths.get(made, path)) for path in _existing(made, fields[0])
                 }
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ComponentError(
                 f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
             ) from error
@@ -200,14 +205,20 @@ class _Check:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
         for path in self.inputs:
             point = np.asarray(paths.get(self.values, path))
+            steps = self._stepping(path)
             for _ in range(directions):
                 tangent = _drawn(random, point.shape, point.dtype)
-                slopes = self._slopes(path, tangent)
+                slopes = self._slopes(path, steps, tangent)
                 for endpoint in endpoints:
-                    for output, found in self._products(
-                        endpoint, path, tangent, slopes, jacobian, random
-                    ).items():
+                    made = jacobian
+                    if endpoint == "jacobian_vector_product":
+                        made = self._ask(endpoint, [path], self.outputs, {path: tangent.copy()})
+                    for output in self.outputs:
                         key = endpoint, output, path
+                        try:
+                            found = self._compare(key, tangent, slopes[output], made, random)
+                        except (BinrefError, OSError) as failure:
+                            found = math.inf, str(failure)
                         worst[key] = max(worst.get(key, (0.0, "")), found)
         for endpoint in endpoints:
             for output in self.outputs:
@@ -217,91 +228,106 @@ class _Check:
                         endpoint, output, path, error, self._tolerance(output, path), reason
                     )
 
-    def _slopes(self, path: str, tangent: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def _stepping(self, path: str) -> Stepping:
+        with self._moving(path):
+            return Stepping.of(
+                self.component.module.apply,
+                self.values,
+                [path],
+                self.outputs,
+                "central",
+                self.eps,
+                1,
+                map,
+            )
+
+    def _slopes(
+        self, path: str, steps: Stepping, tangent: NDArray[Any]
+    ) -> dict[str, tuple[NDArray[Any], float]]:
+        """Return each output's derivative along a direction, and what rounding leaves of it."""
+        with self._moving(path):
+            found = steps.along({path: tangent})
+        width = 2 * steps.distance({path: tangent})
+        made = {}
+        for output, slope in found.items():
+            known = self.known[output]
+            unit = float(np.finfo(derivative_dtype(known.dtype)).eps)
+            size = float(np.max(np.abs(known), initial=0.0))
+            made[output] = slope, _ROUNDING * unit * size / width
+        return made
+
+    @contextmanager
+    def _moving(self, path: str) -> Iterator[None]:
         try:
             with entering(self.run.call):
-                return finite_difference_jvp(
-                    self.component.module.apply,
-                    self.values,
-                    [path],
-                    self.outputs,
-                    {path: tangent},
-                    eps=self.eps,
-                )
-        except Exception as error:
+                yield
+        except PayloadError:
+            raise
+        except (Exception, SystemExit) as error:
             raise ComponentError(
                 f"component {self.component.name!r} failed in apply with {path!r} moved a little: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    def _products(
+    def _compare(
         self,
-        endpoint: str,
-        path: str,
+        key: tuple[str, str, str],
         tangent: NDArray[Any],
-        slopes: dict[str, NDArray[Any]],
-        jacobian: Any,
+        known: tuple[NDArray[Any], float],
+        made: Any,
         random: np.random.Generator,
-    ) -> dict[str, tuple[float, str]]:
-        """Return the error of each output, and what went wrong if the endpoint failed."""
+    ) -> tuple[float, str]:
+        """Return the error of an output along a direction, and what went wrong if it failed.
+
+        Parameters
+        ----------
+        key
+            Endpoint, output and input.
+        tangent
+            The direction.
+        known
+            The derivative along it, and what rounding leaves of that.
+        made
+            What the endpoint returned for all outputs, or why it did not.
+        random
+            To draw a cotangent with, for which the endpoint is asked here.
+        """
+        endpoint, output, path = key
+        slope, rounding = known
+        allowed = self._tolerance(output, path)
+        if not np.all(np.isfinite(slope)):
+            return math.inf, "beside these inputs the output is not finite: nothing to compare with"
         if endpoint == "jacobian":
-            if isinstance(jacobian, str):
-                return dict.fromkeys(self.outputs, (math.inf, jacobian))
-            made = {}
-            for output in self.outputs:
-                block = jacobian[output][path]
-                rows = block.ndim - tangent.ndim
-                flat = Matrix(block, rows).times(tangent.reshape(-1))
-                made[output] = self._error(output, flat.reshape(block.shape[:rows]), slopes[output])
-            return made
+            if isinstance(made, str):
+                return math.inf, made
+            block = made[output][path]
+            rows = block.ndim - tangent.ndim
+            found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
+            return _error(found, slope, rounding, allowed)
         if endpoint == "jacobian_vector_product":
-            found = self._ask(endpoint, [path], self.outputs, {path: tangent})
-            if isinstance(found, str):
-                return dict.fromkeys(self.outputs, (math.inf, found))
-            return {
-                output: self._error(output, np.asarray(found[output]), slopes[output])
-                for output in self.outputs
-            }
-        made = {}
-        for output in self.outputs:
-            cotangent = _drawn(random, slopes[output].shape, self.known[output].dtype)
-            found = self._ask(endpoint, [path], [output], {output: cotangent})
-            if isinstance(found, str):
-                made[output] = (math.inf, found)
-                continue
-            scale = float(np.sum(np.abs(cotangent * slopes[output])))
-            made[output] = self._error(
-                output,
-                np.sum(np.asarray(found[path]) * tangent),
-                np.sum(cotangent * slopes[output]),
-                scale,
-            )
-        return made
+            if isinstance(made, str):
+                return math.inf, made
+            return _error(np.asarray(made[output]), slope, rounding, allowed)
+        cotangent = _drawn(random, slope.shape, self.known[output].dtype)
+        made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
+        if isinstance(made, str):
+            return math.inf, made
+        return _error(
+            np.sum(np.asarray(made[path]) * tangent).real,
+            np.sum(cotangent * slope).real,
+            rounding * float(np.sum(np.abs(cotangent))),
+            allowed,
+            float(np.sum(np.abs(cotangent * slope))),
+        )
 
     def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
         """Return an endpoint's result, or why there is none."""
-        asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector)
+        points = points_of(self.values, wrt)
+        asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector, points)
         try:
-            return differentiated(self.component, asked, self.values, self.run)
+            return differentiated(self.component, asked, fresh(self.values), self.run)
         except (ComponentError, PayloadError) as error:
             return str(error)
-
-    def _error(
-        self, output: str, found: Any, expected: Any, scale: float = 0.0
-    ) -> tuple[float, str]:
-        if np.shape(found) != np.shape(expected):
-            return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
-        if not np.all(np.isfinite(found)):
-            return math.inf, "holds numbers that are not finite"
-        sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
-        # What the rounding of the outputs leaves of a difference: below it nothing is known.
-        unit = float(np.finfo(derivative_dtype(self.known[output].dtype)).eps)
-        size = float(np.max(np.abs(self.known[output]), initial=0.0))
-        floor = size * unit ** (2 / 3)
-        largest = max(*sides, scale, floor)
-        if largest == 0.0:
-            return 0.0, ""
-        return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
 
     def _tolerance(self, output: str, path: str) -> float:
         if self.rtol is not None:
@@ -311,9 +337,39 @@ class _Check:
         return max(1e-5, 10 * math.pow(unit, 2 / 3))
 
 
+def _error(
+    found: Any, expected: Any, rounding: float, allowed: float, scale: float = 0.0
+) -> tuple[float, str]:
+    """Return the error of a derivative, and what is wrong with it if it is no number.
+
+    Parameters
+    ----------
+    found, expected
+        What the component and what the differences say.
+    rounding
+        How far the differences may be off.
+    allowed
+        Largest relative error that is allowed.
+    scale
+        Size of what was summed up, if it was.
+    """
+    if np.shape(found) != np.shape(expected):
+        return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
+    if not np.all(np.isfinite(found)):
+        return math.inf, "holds numbers that are not finite"
+    sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
+    # an error as large as the rounding is just allowed
+    largest = max(*sides, scale, rounding / allowed if allowed > 0 else 0.0)
+    if largest == 0.0:
+        return 0.0, ""
+    return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
+
+
 def _drawn(
     random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     """Return random numbers, none of them small, so that none goes unseen."""
     made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    if dtype.kind == "c":
+        made = made * np.exp(1j * random.uniform(0, 2 * np.pi, shape))
     return np.asarray(made).astype(derivative_dtype(dtype))

@@ -27,9 +27,9 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, Block, written_columns
+from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
-from binref_sci.runtime.probing import arrays_of, calling, scratch, shapes_of, throwaway
+from binref_sci.runtime.probing import arrays_of, calling, fresh, scratch, shapes_of, throwaway
 
 Jacobian = dict[str, dict[str, BinrefArray]]
 Folder = str | os.PathLike[str]
@@ -77,18 +77,20 @@ def jacobian_from_vjp(
     directory = output_path or running_output_path()
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
-    for output, found in shapes_of(eval_fn, inputs, sorted(jac_outputs)).items():
-        rows = _one_hot(found.shape, derivative_dtype(found.dtype))
+    shapes = shapes_of(eval_fn, inputs, sorted(jac_outputs))
+    with all_or_none(made):
+        for output, found in shapes.items():
+            rows = _one_hot(found.shape, derivative_dtype(found.dtype))
 
-        def product(cotangent: NDArray[Any], output: str = output) -> Any:
-            return vjp_fn(
-                inputs=inputs,
-                vjp_inputs=set(chosen),
-                vjp_outputs={output},
-                cotangent_vector={output: cotangent},
-            )
+            def product(cotangent: NDArray[Any], output: str = output) -> Any:
+                return vjp_fn(
+                    inputs=fresh(inputs),
+                    vjp_inputs=set(chosen),
+                    vjp_outputs={output},
+                    cotangent_vector={output: cotangent},
+                )
 
-        made[output] = _rows(product, rows, output, found.shape, inputs, chosen, directory)
+            made[output] = _rows(product, rows, output, found.shape, inputs, chosen, directory)
     return made
 
 
@@ -187,27 +189,30 @@ def jacobian_from_jvp(
     directory = output_path or running_output_path()
     outputs = sorted(jac_outputs)
     made: Jacobian = {output: {} for output in outputs}
-    for path in sorted(jac_inputs):
-        point = np.asarray(paths.get(inputs, path))
+    with all_or_none(made):
+        for path in sorted(jac_inputs):
+            point = np.asarray(paths.get(inputs, path))
 
-        def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
-            dtype = derivative_dtype(point.dtype)
-            # Of an input without elements, one product all the same: it tells the shapes.
-            tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
-            with scratch() as folder:
-                call = throwaway(folder)
-                for tangent in tangents:
-                    with calling(call):
-                        product = jvp_fn(
-                            inputs=inputs,
-                            jvp_inputs={path},
-                            jvp_outputs=set(outputs),
-                            tangent_vector={path: tangent},
-                        )
-                        column = arrays_of(product, outputs, "jacobian_vector_product")
-                    yield column
+            def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
+                dtype = derivative_dtype(point.dtype)
+                # Of an input without elements, one product all the same: it tells the shapes.
+                tangents = (
+                    _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
+                )
+                with scratch() as folder:
+                    call = throwaway(folder)
+                    for tangent in tangents:
+                        with calling(call):
+                            product = jvp_fn(
+                                inputs=fresh(inputs),
+                                jvp_inputs={path},
+                                jvp_outputs=set(outputs),
+                                tangent_vector={path: tangent},
+                            )
+                            column = arrays_of(product, outputs, "jacobian_vector_product")
+                        yield column
 
-        blocks = written_columns(columns(), path, point.shape, outputs, directory, memory)
-        for output, block in blocks.items():
-            made[output][path] = block
+            blocks = written_columns(columns(), path, point.shape, outputs, directory, memory)
+            for output, block in blocks.items():
+                made[output][path] = block
     return made

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
-from binref_sci.runtime import lengths, paths
+from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
+from binref_sci.runtime.probing import fresh
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.schema import Mode, Reading
 from binref_sci.runtime.skeleton import digest
@@ -123,7 +123,7 @@ def call(
             result = _outputs(component, endpoint, inputs, run)
         else:
             result = differentiated(component, asked, inputs, run)
-            learnt["labels"] = _labels(component, asked, inputs, result)
+            learnt["labels"] = _labels(component, asked, result)
         encoding = Encoding(
             result,
             output_format,
@@ -202,10 +202,11 @@ def checked_payload(
     asked = requests.asked(gradient, checked, *schemas)
     if "abstract_eval" in component.endpoints:
         try:
-            shapes = component.module.abstract_eval(inputs)
-        except Exception:  # the gradient itself may do all the same
+            shapes = component.module.abstract_eval(fresh(inputs))
+        except (Exception, SystemExit):  # the gradient itself may do all the same
             return inputs, asked
-        requests.require_outputs(asked, shapes)
+        requests.require_outputs(asked, shapes, component.output_schema)
+        asked = replace(asked, foreseen=True)
     return inputs, asked
 
 
@@ -267,7 +268,7 @@ def differentiated(
     try:
         made = _run(component, endpoint, run, inputs=inputs, **asked.arguments())
         try:
-            return results.checked_result(asked, made, inputs, *schemas)
+            return results.checked_result(asked, made, *schemas)
         except ComponentError as error:
             raise ComponentError(
                 f"component {component.name!r}: the result of {endpoint} does not fit: {error}"
@@ -277,14 +278,12 @@ def differentiated(
         raise
 
 
-def _labels(
-    component: Component, asked: Asked, inputs: BaseModel, result: dict[str, Any]
-) -> dict[str, Any]:
+def _labels(component: Component, asked: Asked, result: dict[str, Any]) -> dict[str, Any]:
     """Return the labels of a gradient's result, as ``run.json`` has them."""
     ndims = {}
     if asked.gradient.endpoint == "jacobian":
         for path in asked.inputs:
-            inner = np.ndim(paths.get(inputs, path))
+            inner = len(asked.points[path].shape)
             for output, row in result.items():
                 ndims[output, path] = (row[path].ndim - inner, inner)
     return labels.labels_of(

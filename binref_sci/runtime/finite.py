@@ -1,7 +1,7 @@
 """Finite differences: gradients for those who have none, and to check those of others.
 
 **The step.** Unless a step is given, the elements of an input are moved by ``r`` times the
-largest of them (``r`` if all are zero), where ``r`` is the square root (forward) or the cube
+largest of them (``r`` if all are zero; infinities and NaN do not count), where ``r`` is the square root (forward) or the cube
 root (central) of the rounding unit of the coarser of the dtypes involved: for float64 about
 1.5e-8 and 6e-6, for float32 3.5e-4 and 5e-3. That balances what rounding and what curvature
 spoil; where the outputs change by their own size when the inputs do, the error that is left
@@ -26,7 +26,7 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, written_columns
+from binref_sci.runtime.blocks import PANEL_BYTES, all_or_none, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.stepping import Algorithm, Eps, Mapper, Stepping, Values
 
@@ -87,12 +87,13 @@ def finite_difference_jacobian(
     chosen = sorted(jac_inputs)
     steps = Stepping.of(apply_fn, inputs, chosen, outputs, algorithm, eps, batch_size, mapper)
     made: dict[str, dict[str, BinrefArray]] = {output: {} for output in outputs}
-    for path in chosen:
-        point = np.asarray(paths.get(inputs, path))
-        columns = steps.columns(path) if point.size else iter([steps.nothing()])
-        blocks = written_columns(columns, path, point.shape, outputs, directory, memory)
-        for output, block in blocks.items():
-            made[output][path] = block
+    with all_or_none(made):
+        for path in chosen:
+            point = np.asarray(paths.get(inputs, path))
+            columns = steps.columns(path) if point.size else iter([steps.nothing()])
+            blocks = written_columns(columns, path, point.shape, outputs, directory, memory)
+            for output, block in blocks.items():
+                made[output][path] = block
     return made
 
 

@@ -4,8 +4,9 @@ A cotangent of another length is the caller's mistake, and a 422. Where `abstrac
 not tell the lengths only the outputs themselves do, and they cost a run of ``apply``. So they
 are had where a cotangent of another shape might go unnoticed, since NumPy spreads a length
 of 1 over any other; and where a gradient has failed, to tell whose mistake that was. What
-was seen is remembered: inputs that differ in the numbers of their arrays alone are expected
-to have outputs of the same shapes, so products one after another cost one run in all.
+was seen is remembered: inputs that differ in the numbers of their arrays alone, whole ones
+excepted, are expected to have outputs of the same shapes, so products one after another cost
+one run in all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.gradients import requests
 from binref_sci.runtime.gradients.kinds import Asked
-from binref_sci.runtime.probing import calling, scratch, throwaway
+from binref_sci.runtime.probing import calling, fresh, scratch, throwaway
 from binref_sci.runtime.run import RunDirectory
 
 _REMEMBERED: Final = 64  # kinds of inputs
@@ -39,7 +40,7 @@ def require_lengths(
     PayloadError
         If one has another shape.
     """
-    if "abstract_eval" in component.endpoints or not _may_be_spread(asked, component):
+    if asked.foreseen or not _may_be_spread(asked, component):
         return
     known = component.output_shapes.get(_form_of(inputs), {})
     if any(known.get(path) != np.shape(vector) for path, vector in asked.vector.items()):
@@ -60,9 +61,7 @@ def blame(
     PayloadError
         If so.
     """
-    if "abstract_eval" in component.endpoints:
-        return
-    if not requests.leaves_open(asked, component.output_schema):
+    if asked.foreseen or not requests.leaves_open(asked, component.output_schema):
         return
     try:
         _hold_against_outputs(component, asked, inputs, run)
@@ -75,13 +74,13 @@ def _may_be_spread(asked: Asked, component: Component) -> bool:
     if not asked.gradient.takes_outputs:
         return False
     for path, vector in asked.vector.items():
-        shape = paths.declared(component.output_schema, path)[0].expected_shape
-        if isinstance(shape, EllipsisType):
-            return True
-        if any(
-            want is None and got == 1 for want, got in zip(shape, np.shape(vector), strict=True)
-        ):
-            return True
+        for shape in requests.shapes_declared(component.output_schema, path):
+            if isinstance(shape, EllipsisType):
+                return True
+            if any(
+                want is None and got == 1 for want, got in zip(shape, np.shape(vector), strict=True)
+            ):
+                return True
     return False
 
 
@@ -90,21 +89,24 @@ def _hold_against_outputs(
 ) -> None:
     try:
         with scratch(run.path) as folder, calling(throwaway(folder)):
-            made = component.output_schema.model_validate(component.module.apply(inputs))
-    except Exception:  # then the gradient will tell, or has told
+            made = component.module.apply(fresh(inputs))
+            made = component.output_schema.model_validate(made)
+    except (Exception, SystemExit):  # then the gradient will tell, or has told
         return
     remembered = component.output_shapes
-    while len(remembered) >= _REMEMBERED:
-        remembered.pop(next(iter(remembered)), None)
+    for oldest in list(remembered)[: len(remembered) + 1 - _REMEMBERED]:
+        remembered.pop(oldest, None)  # another thread may have been here
     remembered[_form_of(inputs)] = {
         path: tuple(paths.get(made, path).shape)
         for path in paths.existing(made, component.output_schema)
     }
-    requests.require_outputs(asked, made)  # of arrays on disk, shapes are known all the same
+    requests.require_outputs(
+        asked, made, component.output_schema
+    )  # of arrays on disk, shapes are known all the same
 
 
 def _form_of(inputs: BaseModel) -> bytes:
-    """Return a digest of inputs that leaves the numbers in their arrays out."""
+    """Return a digest of inputs that leaves the numbers in their arrays out, save whole ones."""
     digest = hashlib.blake2b(digest_size=16)
     _add(digest, inputs)
     return digest.digest()
@@ -113,6 +115,8 @@ def _form_of(inputs: BaseModel) -> bytes:
 def _add(digest: Any, value: Any) -> None:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         digest.update(f"{value.dtype}{value.shape};".encode())
+        if value.dtype.kind in "iub":  # how many there are of something
+            digest.update(np.ascontiguousarray(value).data)
         return
     if isinstance(value, BaseModel):
         value = {**value.__dict__, **(value.__pydantic_extra__ or {})}

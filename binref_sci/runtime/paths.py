@@ -11,10 +11,12 @@ from __future__ import annotations
 import itertools
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from binref_sci.runtime.gradients.arrays import holding
 from binref_sci.runtime.models import ITEM, VALUE
 from binref_sci.runtime.schema import ArrayType
 from binref_sci.trajectory import Trajectory
@@ -58,14 +60,17 @@ def parse(path: str) -> tuple[Step, ...]:
     Raises
     ------
     PathError
-        If it is not spelled as a path.
+        If it is not spelled as a path; there is one spelling for each.
 
     Examples
     --------
     >>> [step.name for step in parse("layers.[2].named.{a.b}")]
     ['layers', '2', 'named', 'a.b']
     """
-    return tuple(_step(text, path) for text in _split(path))
+    steps = tuple(_step(text, path) for text in _split(path))
+    if (spelled := spell(steps)) != path:  # components compare paths as text
+        raise PathError(f"{path!r}: if this is what is meant, write {spelled!r}")
+    return steps
 
 
 def _split(path: str) -> list[str]:
@@ -168,7 +173,14 @@ def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
 
 def _key(tree: Mapping[Any, Any], name: str) -> Any:
     """Return the key of a dict that is spelled `name`: keys need not be text."""
-    return name if name in tree else next((key for key in tree if str(key) == name), None)
+    return name if name in tree else next((key for key in tree if _key_text(key) == name), None)
+
+
+def _key_text(key: Any) -> str:
+    """Return a key as JSON has it."""
+    if isinstance(key, Enum):
+        key = key.value
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def replaced(tree: Any, values: Mapping[str, Any]) -> Any:
@@ -202,9 +214,20 @@ def _replaced(tree: Any, steps: tuple[Step, ...], value: Any) -> Any:
         return tuple(items) if isinstance(tree, tuple) else items
     if isinstance(tree, BaseModel):
         inner = _replaced(getattr(tree, step.name), rest, value)
-        return tree.model_copy(update={step.name: inner})
+        return copied(tree, {step.name: inner})
     key = _key(tree, step.name)
     return {**tree, key: _replaced(tree[key], rest, value)}
+
+
+def copied(model: BaseModel, values: Mapping[str, Any]) -> BaseModel:
+    """Return a copy of a model with other values in some fields, not validated.
+
+    What it has worked out of its fields (`functools.cached_property`) is not taken over.
+    """
+    made = model.model_copy(update=values)
+    for name in set(made.__dict__) - set(type(model).model_fields):
+        del made.__dict__[name]
+    return made
 
 
 def declared(model: type[BaseModel], path: str) -> tuple[ArrayType, ...]:
@@ -274,10 +297,12 @@ def existing(tree: Any, annotation: Any) -> Iterator[str]:
 
 
 def _existing(tree: Any, annotation: Any, steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    if any(leaf.differentiable for leaf in _leaves(annotation)):
-        if hasattr(tree, "shape"):
+    leaves = list(_leaves(annotation))
+    if leaves and hasattr(tree, "shape") and hasattr(tree, "dtype"):
+        leaf = holding(leaves, tree)
+        if leaf is not None and leaf.differentiable:
             yield steps
-            return
+        return
     for step, inner in _children(tree):
         for below in _below(annotation, step):
             yield from _existing(inner, below, (*steps, step))
@@ -289,8 +314,8 @@ def _children(tree: Any) -> Iterator[tuple[Step, Any]]:
             yield Step("field", name), getattr(tree, name)
     elif isinstance(tree, Mapping):
         for key, value in tree.items():
-            yield Step("key", str(key)), value
-    elif isinstance(tree, list | tuple):
+            yield Step("key", _key_text(key)), value
+    elif isinstance(tree, list | tuple | Trajectory):
         for index, value in enumerate(tree):
             yield Step("item", str(index)), value
 

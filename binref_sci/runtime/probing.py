@@ -7,6 +7,7 @@ as soon as what was asked for has been taken from its result.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,37 @@ from binref_sci.dtypes import DTYPES
 from binref_sci.errors import ComponentError
 from binref_sci.runtime import paths
 from binref_sci.runtime.schema import ShapeDType
+
+_PLAIN: Final = {int, float, bool, str, type(None)}
+
+
+def fresh(value: Any) -> Any:
+    """Return inputs that a component may change as it likes: containers and arrays copied.
+
+    Each call has arrays of its own, and many solvers step in place. What is run again and
+    again on the same inputs must not see what the run before has made of them.
+    """
+    if type(value) in _PLAIN or isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, BaseModel):
+        return paths.copied(value, {key: fresh(each) for key, each in _held(value).items()})
+    if type(value) is dict:
+        return {key: fresh(each) for key, each in value.items()}
+    if type(value) is list:
+        return list(value) if set(map(type, value)) <= _PLAIN else [fresh(each) for each in value]
+    if type(value) is tuple:
+        return tuple(fresh(each) for each in value)
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # something that there is only one of
+        return value
+
+
+def _held(model: BaseModel) -> dict[str, Any]:
+    fields = {key: each for key, each in model.__dict__.items() if key in type(model).model_fields}
+    return {**fields, **(model.__pydantic_extra__ or {})}
 
 
 @contextmanager
@@ -98,7 +130,7 @@ class Evaluation:
     def __call__(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """Return the outputs at some inputs, in memory."""
         with scratch(self.parent) as folder, calling(throwaway(folder)):
-            made = self.apply_fn(inputs)
+            made = self.apply_fn(fresh(inputs))
             return {path: np.array(_at(made, path)) for path in self.outputs}
 
 
@@ -132,7 +164,7 @@ def shapes_of(
         Paths.
     """
     with scratch() as folder, calling(throwaway(folder)):
-        made = eval_fn(inputs)
+        made = eval_fn(fresh(inputs))
         return {path: _shape(_at(made, path)) for path in outputs}
 
 

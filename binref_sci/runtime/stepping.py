@@ -103,22 +103,31 @@ class Stepping:
                 if self.algorithm == "central":
                     below = self._moved(path, point, place, -step)
                     moved.append(paths.replaced(self.inputs, {path: _plain(below)}))
-                widths.append(_wide(above.reshape(-1)[place]) - _wide(below.reshape(-1)[place]))
+                widths.append(_minus(above.reshape(-1)[place], below.reshape(-1)[place]))
             found = iter(self.mapper(self.evaluation, moved))
             for width in widths:
-                upper = next(found)
-                lower = next(found) if self.algorithm == "central" else self.base
+                upper = self._next(found, len(moved))
+                central = self.algorithm == "central"
+                lower = self._next(found, len(moved)) if central else self.base
                 yield self._quotients(upper, lower, width, point.dtype)
+
+    def _next(self, found: Iterator[Any], count: int) -> Values:
+        try:
+            made: Values = next(found)
+        except StopIteration:
+            raise ValueError(
+                f"mapper {self.mapper!r} has returned fewer results than the {count} points it was "
+                "given"
+            ) from None
+        return made
 
     def _moved(self, path: str, point: NDArray[Any], place: int, step: float) -> NDArray[Any]:
         made = point.copy()
         flat = made.reshape(-1)
         flat[place] += np.asarray(step, point.real.dtype)
-        if flat[place] == point.reshape(-1)[place]:
-            raise ValueError(
-                f"step {step} is lost beside {point.reshape(-1)[place]} in input {path!r} "
-                f"({point.dtype.name}); choose a larger eps"
-            )
+        before = point.reshape(-1)[place]
+        if flat[place] == before and np.isfinite(before):
+            raise _lost(step, before, path, point.dtype)
         return made
 
     def along(self, tangents: Values) -> Values:
@@ -130,23 +139,35 @@ class Stepping:
                     f"the tangent vector of {path!r} has shape {tangent.shape}, but the input has "
                     f"shape {points[path].shape}"
                 )
-        longest = max((_largest(each) for each in tangents.values()), default=0.0)
         dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
-        if longest == 0.0:
+        step = self.distance(tangents)
+        if step == 0.0:
             return self._quotients(self.base, self.base, 1.0, dtype)
-        given = next(iter({self.eps[path] for path in tangents}))
-        size = max(map(_scale, points.values()))
-        step = self._relative(*points.values()) * size / longest if given is None else given
 
         def at(distance: float) -> Values:
             moved = {
-                path: _plain((point + distance * tangents[path]).astype(point.dtype))
+                path: (point + distance * _wide(tangents[path])).astype(point.dtype)
                 for path, point in points.items()
             }
+            for path, point in points.items():
+                if np.any(tangents[path]) and np.array_equal(moved[path], point, equal_nan=True):
+                    raise _lost(step, _largest(point), path, point.dtype)
+            moved = {path: _plain(array) for path, array in moved.items()}
             return self.evaluation(paths.replaced(self.inputs, moved))
 
         lower, width = (at(-step), 2 * step) if self.algorithm == "central" else (self.base, step)
         return self._quotients(at(step), lower, width, dtype)
+
+    def distance(self, tangents: Values) -> float:
+        """Return how many tangent vectors the inputs are moved by; 0 if they lead nowhere."""
+        longest = max((_largest(each) for each in tangents.values()), default=0.0)
+        if longest == 0.0:
+            return 0.0
+        given = next(iter({self.eps[path] for path in tangents}))
+        if given is not None:
+            return given
+        points = [np.asarray(paths.get(self.inputs, path)) for path in tangents]
+        return self._relative(*points) * max(map(_scale, points)) / longest
 
     def _quotients(self, upper: Values, lower: Values, width: Any, dtype: np.dtype[Any]) -> Values:
         made: Values = {}
@@ -157,8 +178,15 @@ class Stepping:
                     f"{self.base[output].shape} at them"
                 )
             kind = np.result_type(derivative_dtype(value.dtype), dtype)
-            made[output] = np.asarray((_wide(value) - _wide(lower[output])) / width).astype(kind)
+            with np.errstate(all="ignore"):  # what is not finite stands in the result
+                made[output] = np.asarray(_minus(value, lower[output]) / width).astype(kind)
         return made
+
+
+def _lost(step: float, value: Any, path: str, dtype: np.dtype[Any]) -> ValueError:
+    return ValueError(
+        f"step {step} is lost beside {value} in input {path!r} ({dtype.name}); choose a larger eps"
+    )
 
 
 def _steps(eps: Eps, chosen: list[str]) -> dict[str, float | None]:
@@ -173,9 +201,11 @@ def _steps(eps: Eps, chosen: list[str]) -> dict[str, float | None]:
             f"eps must have a step for each input that is differentiated by; missing: "
             f"{paths.listed(iter(missing))}, not asked for: {paths.listed(iter(extra))}"
         )
-    wrong = [path for path in chosen if not eps[path] > 0]
+    wrong = [path for path in chosen if not 0 < eps[path] < math.inf]
     if wrong:
-        raise ValueError(f"the step in eps must be positive, got {eps[wrong[0]]} for {wrong[0]!r}")
+        raise ValueError(
+            f"the step in eps must be positive and finite, got {eps[wrong[0]]} for {wrong[0]!r}"
+        )
     return {path: float(eps[path]) for path in chosen}
 
 
@@ -190,13 +220,20 @@ def _wide(value: Any) -> Any:
     return array.astype(np.result_type(array.dtype, np.float64))
 
 
+def _minus(upper: Any, lower: Any) -> Any:
+    with np.errstate(invalid="ignore"):  # of two infinities
+        return _wide(upper) - _wide(lower)
+
+
 def _largest(values: NDArray[Any]) -> float:
-    return float(np.max(np.abs(values), initial=0.0))
+    """Return the size of the largest element that is finite."""
+    return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
 
 
 def _scale(point: NDArray[Any]) -> float:
-    """Return the size of an input's elements."""
-    return _largest(point) or 1.0
+    """Return the size of an input's elements; 1 where a part of it would be lost."""
+    largest = _largest(point)
+    return largest if largest >= np.finfo(point.dtype).tiny else 1.0
 
 
 def _plain(array: NDArray[Any]) -> Any:

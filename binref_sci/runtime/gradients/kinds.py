@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,13 @@ GRADIENTS: Final = {
 """Gradient endpoints by name."""
 
 
+class Point(NamedTuple):
+    """Shape and dtype of an input that is differentiated by."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a caller asked of a gradient endpoint, checked.
@@ -83,12 +92,18 @@ class Asked:
         Selected paths, each once, in the order given.
     vector
         Arrays by path, in the dtypes that the schema declares.
+    points
+        The selected inputs as they are before the component may change them.
+    foreseen
+        Whether ``abstract_eval`` has told that the outputs are as they are asked for.
     """
 
     gradient: Gradient
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     vector: dict[str, Any]
+    points: dict[str, Point]
+    foreseen: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of the component's function, beside ``inputs``."""

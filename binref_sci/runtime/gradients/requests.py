@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import EllipsisType
 from typing import Any, NoReturn
 
@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from binref_sci import wire
 from binref_sci.errors import BinrefError, PayloadError
 from binref_sci.runtime import models, paths
-from binref_sci.runtime.gradients.arrays import derivative_dtype, fits
-from binref_sci.runtime.gradients.kinds import Asked, Gradient
-from binref_sci.runtime.schema import ArrayType
+from binref_sci.runtime.gradients.arrays import derivative_dtype, fitting, holding, told
+from binref_sci.runtime.gradients.kinds import Asked, Gradient, Point
+from binref_sci.runtime.schema import ArrayType, Shape
 
 
 def asked(
@@ -41,24 +41,25 @@ def asked(
     chosen_inputs = list(dict.fromkeys(getattr(found, gradient.inputs)))
     chosen_outputs = list(dict.fromkeys(getattr(found, gradient.outputs)))
     faults: list[dict[str, Any]] = []
-    fields: dict[str, ArrayType] = {}
+    fields: dict[str, tuple[ArrayType, ...]] = {}
     for which, chosen, schema, tree in (
         (gradient.inputs, chosen_inputs, inputs, values),
         (gradient.outputs, chosen_outputs, outputs, None),
     ):
         for index, path in enumerate(chosen):
             try:
-                field = _differentiable(schema, path, tree)
+                found_at = _differentiable(schema, path, tree)
             except paths.PathError as error:
                 faults.append(_fault((which, index), str(error), "path"))
             else:
-                fields[f"{which}:{path}"] = field
+                fields[f"{which}:{path}"] = found_at
     vector: dict[str, Any] = {}
     if gradient.vector is not None:
         which = gradient.outputs if gradient.takes_outputs else gradient.inputs
         chosen = chosen_outputs if gradient.takes_outputs else chosen_inputs
         given: dict[str, Any] = getattr(found, gradient.vector)
-        for path in [path for path in given if path not in chosen]:
+        wanted = set(chosen)
+        for path in [path for path in given if path not in wanted]:
             faults.append(
                 _fault(
                     (gradient.vector, path),
@@ -82,13 +83,29 @@ def asked(
                     faults.append(_fault((gradient.vector, path), message, "vector"))
     if faults:
         _refuse(gradient, faults)
-    return Asked(gradient, tuple(chosen_inputs), tuple(chosen_outputs), vector)
+    points = points_of(values, chosen_inputs)
+    return Asked(gradient, tuple(chosen_inputs), tuple(chosen_outputs), vector, points)
 
 
-def require_outputs(asked: Asked, shapes: Any) -> None:
+def points_of(values: BaseModel, chosen: Iterable[str]) -> dict[str, Point]:
+    """Return shapes and dtypes of some inputs."""
+    arrays = {path: np.asarray(paths.get(values, path)) for path in chosen}
+    return {path: Point(array.shape, array.dtype) for path, array in arrays.items()}
+
+
+def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
     """Hold what is asked for against the outputs, or what ``abstract_eval`` foresees of them.
 
     So lengths that the schema leaves open, and items of lists, are known.
+
+    Parameters
+    ----------
+    asked
+        What is asked for.
+    shapes
+        Outputs, or what ``abstract_eval`` returned.
+    schema
+        Of the outputs.
 
     Raises
     ------
@@ -100,16 +117,16 @@ def require_outputs(asked: Asked, shapes: Any) -> None:
         try:
             found = paths.get(shapes, output)
         except paths.PathError as error:
-            message = f"{output!r}: {error}"
+            message = f"{output!r}: {error}; differentiable are {_offered_by(shapes, schema)}"
             faults.append(_fault((asked.gradient.outputs, index), message, "path"))
             continue
-        shape = found.get("shape") if isinstance(found, Mapping) else getattr(found, "shape", None)
+        shape = _shape_of(found)
         if asked.gradient.takes_outputs and shape is not None:
             given = np.shape(asked.vector[output])
-            if given != tuple(shape):
+            if given != shape:
                 message = (
                     f"{output!r}: shape {given} does not fit the output, which has shape "
-                    f"{tuple(shape)} for these inputs"
+                    f"{shape} for these inputs"
                 )
                 faults.append(_fault((str(asked.gradient.vector), output), message, "vector"))
     if faults:
@@ -121,10 +138,34 @@ def leaves_open(asked: Asked, outputs: type[BaseModel]) -> bool:
     for output in asked.outputs:
         if any(step.kind != "field" for step in paths.parse(output)):
             return True
-        shape = paths.declared(outputs, output)[0].expected_shape
-        if asked.gradient.takes_outputs and (isinstance(shape, EllipsisType) or None in shape):
+        if asked.gradient.takes_outputs and any(
+            isinstance(shape, EllipsisType) or None in shape
+            for shape in shapes_declared(outputs, output)
+        ):
             return True
     return False
+
+
+def shapes_declared(schema: type[BaseModel], path: str) -> list[Shape]:
+    """Return the shapes of differentiable arrays that a schema has at a path.
+
+    A union may hold any of them: several leave the number of axes open.
+    """
+    fields = [each for each in paths.declared(schema, path) if each.differentiable]
+    shapes = list(dict.fromkeys(each.expected_shape for each in fields))
+    return shapes if len(shapes) == 1 else [..., *shapes]
+
+
+def _shape_of(found: Any) -> tuple[int, ...] | None:
+    """Return the shape of an output or of what stands for it; None if it has none."""
+    shape = found.get("shape") if isinstance(found, Mapping) else getattr(found, "shape", None)
+    return tuple(shape) if isinstance(shape, list | tuple) else None
+
+
+def _offered_by(made: Any, schema: type[BaseModel]) -> str:
+    if isinstance(made, schema):
+        return paths.listed(paths.existing(made, schema))
+    return _offered(schema, None)
 
 
 def _refuse(gradient: Gradient, faults: list[dict[str, Any]]) -> NoReturn:
@@ -137,21 +178,33 @@ def _fault(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
-def _differentiable(schema: type[BaseModel], path: str, tree: BaseModel | None) -> ArrayType:
-    """Return the annotation at a path that can be differentiated by, or say why there is none."""
+def _differentiable(
+    schema: type[BaseModel], path: str, tree: BaseModel | None
+) -> tuple[ArrayType, ...]:
+    """Return the annotations at a path that can be differentiated by, or say why there are none.
+
+    Of an input, the one that its value belongs to.
+    """
     try:
         found = paths.declared(schema, path)
-        usable = [each for each in found if each.differentiable]
+        usable = tuple(each for each in found if each.differentiable)
         if not usable:
             what = "is not differentiable" if found else f"is no array of {schema.__name__}"
             raise paths.PathError(f"{path!r} {what}")
-        value = None if tree is None else paths.get(tree, path)
-        if tree is not None and not hasattr(value, "shape"):
+        if tree is None:
+            return usable  # any of them: the output is not there yet
+        value = paths.get(tree, path)
+        if not hasattr(value, "shape"):
             raise paths.PathError(f"{path!r} is {value!r} in these inputs, which is no array")
+        field = holding(found, value)
+        if field is not None and field.differentiable:
+            return (field,)
+        raise paths.PathError(
+            f"{path!r} is of shape {value.shape} in these inputs, which is not differentiable"
+        )
     except paths.PathError as error:
         reason = str(error) if repr(path) in str(error) else f"{path!r}: {error}"
         raise paths.PathError(f"{reason}; differentiable are {_offered(schema, tree)}") from error
-    return usable[0]
 
 
 def _offered(schema: type[BaseModel], tree: BaseModel | None) -> str:
@@ -161,7 +214,7 @@ def _offered(schema: type[BaseModel], tree: BaseModel | None) -> str:
     return paths.listed(iter(dict.fromkeys(patterns)))
 
 
-def _along(field: ArrayType, value: Any, point: Any) -> Any:
+def _along(fields: tuple[ArrayType, ...], value: Any, point: Any) -> Any:
     """Return a tangent or cotangent in the dtype of what it belongs to."""
     array = np.asarray(value)
     if point is not None:
@@ -169,8 +222,9 @@ def _along(field: ArrayType, value: Any, point: Any) -> Any:
             raise PayloadError(
                 f"shape {array.shape} does not fit the input, which has shape {np.shape(point)}"
             )
-    elif not fits(field, array.shape):
-        raise PayloadError(f"shape {array.shape} does not fit the output {field!r}")
+    field = fitting(fields, array.shape, array.dtype) if point is None else fields[0]
+    if field is None:
+        raise PayloadError(f"shape {array.shape} does not fit the output {told(fields)}")
     dtype = field.expected_dtype
     if dtype is None:
         dtype = array.dtype if point is None else np.asarray(point).dtype

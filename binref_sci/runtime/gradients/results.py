@@ -13,14 +13,14 @@ from binref_sci.array import BinrefArray
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import BinrefError, ComponentError
 from binref_sci.runtime import paths
-from binref_sci.runtime.gradients.arrays import derivative_dtype, fits
-from binref_sci.runtime.gradients.kinds import Asked
+from binref_sci.runtime.gradients.arrays import derivative_dtype, fits, fitting, holding, told
+from binref_sci.runtime.gradients.kinds import Asked, Point
 from binref_sci.runtime.schema import ArrayType
 from binref_sci.trajectory import Trajectory
 
 
 def checked_result(
-    asked: Asked, made: Any, values: BaseModel, inputs: type[BaseModel], outputs: type[BaseModel]
+    asked: Asked, made: Any, inputs: type[BaseModel], outputs: type[BaseModel]
 ) -> dict[str, Any]:
     """Return a component's result in the order asked for; nothing on disk is read.
 
@@ -30,8 +30,6 @@ def checked_result(
         What was asked for.
     made
         What the component returned.
-    values
-        The inputs of the call.
     inputs, outputs
         The component's schemas.
 
@@ -45,7 +43,7 @@ def checked_result(
         rows = _keyed(made, asked.outputs, "", gradient.outputs)
         return {
             output: {
-                path: _block(block, outputs, output, values, path)
+                path: _block(block, outputs, output, asked.points[path], path)
                 for path, block in _keyed(
                     rows[output], asked.inputs, f"[{output!r}]", gradient.inputs
                 ).items()
@@ -54,15 +52,17 @@ def checked_result(
         }
     if gradient.takes_outputs:
         return {
-            path: _product(
-                array, paths.declared(inputs, path)[0], f"[{path!r}]", paths.get(values, path)
-            )
+            path: _product(array, _differentiable(inputs, path), f"[{path!r}]", asked.points[path])
             for path, array in _keyed(made, asked.inputs, "", gradient.inputs).items()
         }
     return {
-        path: _product(array, paths.declared(outputs, path)[0], f"[{path!r}]", None)
+        path: _product(array, _differentiable(outputs, path), f"[{path!r}]", None)
         for path, array in _keyed(made, asked.outputs, "", gradient.outputs).items()
     }
+
+
+def _differentiable(schema: type[BaseModel], path: str) -> list[ArrayType]:
+    return [each for each in paths.declared(schema, path) if each.differentiable]
 
 
 def _keyed(made: Any, wanted: tuple[str, ...], where: str, which: str) -> dict[str, Any]:
@@ -77,7 +77,8 @@ def _keyed(made: Any, wanted: tuple[str, ...], where: str, which: str) -> dict[s
     missing = [path for path in wanted if path not in made]
     if missing:
         raise ComponentError(f"{where or 'it'} lacks {paths.listed(iter(missing))} of {which}")
-    extra = [path for path in made if path not in wanted]
+    known = set(wanted)
+    extra = [path for path in made if path not in known]
     if extra:
         raise ComponentError(
             f"{where or 'it'} holds {paths.listed(map(str, extra))}, which is not among {which}"
@@ -101,29 +102,30 @@ def _numbers(value: Any, where: str) -> Any:
         raise ComponentError(f"{where} is no array: {error}") from error
 
 
-def _block(value: Any, outputs: type[BaseModel], output: str, values: BaseModel, path: str) -> Any:
+def _block(value: Any, outputs: type[BaseModel], output: str, point: Point, path: str) -> Any:
     where = f"[{output!r}][{path!r}]"
     array = _numbers(value, where)
-    inner = np.shape(paths.get(values, path))
+    inner = point.shape
     split = len(array.shape) - len(inner)
     outer = array.shape[:split] if split >= 0 else ()
-    field = paths.declared(outputs, output)[0]
-    if split < 0 or array.shape[split:] != inner or not fits(field, outer):
+    fields = _differentiable(outputs, output)
+    if split < 0 or array.shape[split:] != inner or not any(fits(field, outer) for field in fields):
         raise ComponentError(
-            f"{where} has shape {array.shape}, expected that of the output ({field!r}) followed by "
-            f"that of the input, {inner}"
+            f"{where} has shape {array.shape}, expected that of the output ({told(fields)}) followed "
+            f"by that of the input, {inner}"
         )
     return array
 
 
-def _product(value: Any, field: ArrayType, where: str, point: Any) -> Any:
+def _product(value: Any, fields: list[ArrayType], where: str, point: Point | None) -> Any:
     array = _numbers(value, where)
-    if point is not None and array.shape != np.shape(point):
+    if point is not None and array.shape != point.shape:
         raise ComponentError(
-            f"{where} has shape {array.shape}, but the input has shape {np.shape(point)}"
+            f"{where} has shape {array.shape}, but the input has shape {point.shape}"
         )
-    if not fits(field, array.shape):
-        raise ComponentError(f"{where} has shape {array.shape}, expected {field!r}")
+    field = fitting(fields, array.shape, array.dtype) if point is None else holding(fields, point)
+    if field is None:
+        raise ComponentError(f"{where} has shape {array.shape}, expected {told(fields)}")
     if field.expected_dtype is None:
         return array
     dtype = derivative_dtype(field.expected_dtype)
