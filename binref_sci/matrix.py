@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
+from binref_sci.memory import empty
 from binref_sci.ranges import together
 from binref_sci.storage import Buffer, map_buffer, open_buffer, read_into, require
 
@@ -189,7 +190,7 @@ class Matrix:
             multiplying = threading.Lock()
 
             def work(thread: int, going: Callable[[], bool]) -> None:
-                room = np.empty(most, self.dtype)
+                room = empty((most,), self.dtype)
                 for row, column, height, width in itertools.islice(pieces, thread, None, threads):
                     if not going():
                         return

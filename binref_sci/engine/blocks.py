@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from binref_sci.errors import JournalError
 from binref_sci.journal import Block
 from binref_sci.labels import Labels
+from binref_sci.memory import empty
 from binref_sci.trajectory import Trajectory
 
 
@@ -114,7 +115,7 @@ class BlockArray:
             _positions(part, n, axis + 1)
             for axis, (part, n) in enumerate(zip(entries[1:], self.shape[1:], strict=True))
         ]
-        made = np.empty((lengths[0], *map(len, picks)), self.dtype)
+        made = empty((lengths[0], *map(len, picks)), self.dtype)
         along = entries[0] if not isinstance(entries[0], int) else _one(entries[0], self.shape[0])
         for part, block in zip(self._parts, self.blocks, strict=True):
             targets: list[NDArray[np.intp]] = []

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from binref_sci.codec import decompress
 from binref_sci.frames import FRAMES
+from binref_sci.memory import empty
 from binref_sci.storage import Buffer, Root, opened_buffer, read_into, require
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.remote import RemotePath
@@ -47,7 +48,7 @@ class Buffers:
         frame = FRAMES.get(key)
         if frame is None:
             require(buffer, offset, size)
-            encoded = np.empty(size, np.uint8)
+            encoded = empty((size,), np.uint8)
             read_into(buffer, offset, encoded)
             frame = self._frame(encoded, nbytes, f"buffer {buffer.name!r} at byte {offset}", key)
         return frame

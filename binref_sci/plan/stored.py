@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from binref_sci.dtypes import nbytes_of
 from binref_sci.errors import BufferNotFoundError, CorruptBufferError, InvalidReferenceError
+from binref_sci.memory import empty
 from binref_sci.plan.boxes import MERGE_GAP, merged, read_box, read_boxes, strided
 from binref_sci.plan.buffers import Buffers, passes
 from binref_sci.plan.segment import Segment
@@ -270,7 +271,7 @@ class Stored:
             if len(chosen) == len(order) and (np.diff(order) > 0).all():
                 some._read_outer(buffers, rest, out)
                 return
-            scratch = np.empty((len(chosen), *out.shape[1:]), self.dtype)
+            scratch = empty((len(chosen), *out.shape[1:]), self.dtype)
             some._read_outer(buffers, rest, scratch)
             np.take(scratch, order.reshape(-1), axis=0, out=out)
             return
@@ -283,7 +284,7 @@ class Stored:
         ]
         for combination in itertools.product(*runs):
             grids = [grid for grid, _, _ in combination]
-            scratch = np.empty([grid.count for grid in grids], self.dtype)
+            scratch = empty(tuple(grid.count for grid in grids), self.dtype)
             self._read_grid(buffers, grids, scratch)
             taken = scratch[_open_mesh([take for _, take, _ in combination], scratch.shape)]
             out[_open_mesh([target for _, _, target in combination], out.shape)] = taken
@@ -355,7 +356,7 @@ class Stored:
             for first, last in ranges:
                 start, stop = int(offsets[first]), int(offsets[last - 1]) + itemsize
                 require(buffer, start, stop - start)
-                scratch = np.empty(stop - start, np.uint8)
+                scratch = empty((stop - start,), np.uint8)
                 read_into(buffer, start, scratch)
                 spots = (offsets[first:last] - start)[:, None] + np.arange(itemsize)
                 out[mine[first:last]] = scratch[spots].reshape(-1).view(self.dtype)
@@ -398,7 +399,7 @@ class Stored:
     def _room(self, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return an array to read into; if it is too large, it may well be a false claim."""
         try:
-            return np.empty(shape, self.dtype)
+            return empty(shape, self.dtype)
         except MemoryError:
             for opened in passes(self.root):
                 with opened as buffers:

@@ -1,0 +1,33 @@
+"""Memory to read into."""
+
+import numpy as np
+import pytest
+
+from binref_sci import BinrefArray
+from binref_sci.memory import LARGE, empty
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128", "bool"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 5), (LARGE,), (513, 700), (2**21, 1)])
+def test_it_is_an_array_like_any_other(shape, dtype):
+    made = empty(shape, dtype)
+    assert (made.shape, made.dtype) == (shape, np.dtype(dtype))
+    assert made.flags.c_contiguous
+    assert made.flags.writeable
+    made[...] = 1
+    assert made.sum() == made.size
+    if made.nbytes >= LARGE:
+        assert made.ctypes.data % 4096 == 0
+
+
+def test_what_is_read_begins_with_a_page(tmp_path):
+    wanted = np.random.default_rng(1).normal(size=(700, 600))
+    stored = BinrefArray.write(wanted, output_path=tmp_path)
+    for found in (stored.load(), stored[100:], np.asarray(stored)):
+        assert found.ctypes.data % 4096 == 0
+        np.testing.assert_array_equal(found, wanted[-len(found) :])
+
+
+def test_what_no_memory_can_hold_is_told():
+    with pytest.raises((MemoryError, ValueError)):
+        empty((2**62,), "float64")
