@@ -46,5 +46,5 @@ def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     if nbytes < LARGE:
         return np.empty(shape, kind)
     pages = np.empty(nbytes + _PAGE, np.uint8)
-    start = -int(pages.__array_interface__["data"][0]) % _PAGE
-    return np.ndarray(shape, kind, pages.data, start)
+    start = -pages.__array_interface__["data"][0] % _PAGE
+    return np.ndarray(shape, kind, pages, start)
