@@ -15,6 +15,8 @@ PREFIX: Final = "run_"
 
 RUN_FILE: Final = "run.json"
 RESULTS_FILE: Final = "results.json"
+SCRATCH_PREFIX: Final = ".scratch-"
+"""Of folders in a run directory that are gone when the call ends, however it ends."""
 
 OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
 """How the arrays of a response can be written; also the media types after ``application/``."""

@@ -26,6 +26,7 @@ from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
+from tests.serving import serving
 
 HEAD = """
 import enum
@@ -411,6 +412,60 @@ def test_no_scratch_folder_waits_for_an_error_to_be_forgotten(load, tmp_path):
         assert named(run.path) == ["run.json"]
     finally:
         gc.enable()
+
+
+DYING = """
+import os, signal
+
+class InputSchema(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+    dies: bool = True
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.x)
+
+def product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    BinrefWriter("adjoint").write(inputs.x)
+    if inputs.dies and cotangent_vector["y"][1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": cotangent_vector["y"]}
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    BinrefWriter("kept").write(inputs.x)
+    return jacobian_from_vjp(product, apply, inputs, jac_inputs, jac_outputs)
+"""
+
+
+def test_of_a_process_that_is_killed_what_was_streamed_stays_and_half_a_block_goes(load, tmp_path):
+    load(DYING)
+    options = ["--output-path", tmp_path / "out"]
+    asked = {"jac_inputs": ["x"], "jac_outputs": ["y"]}
+    with (
+        serving(tmp_path / "component", *options, log_file=tmp_path / "log") as server,
+        server.client(params={"run_id": "1"}) as client,
+    ):
+        died = client.post("/jacobian", json={"inputs": {"x": [1, 2, 3]}, **asked})
+        assert died.status_code == 500
+        assert "SIGKILL" in died.text
+        (stored,) = (tmp_path / "out" / "run_1").glob("*.bin")
+        assert stored.stat().st_size == 24
+        assert [name for name in named(stored.parent) if name.startswith(".")] == []
+        again = client.post("/jacobian", json={"inputs": {"x": [1, 2, 3], "dies": False}, **asked})
+        assert again.status_code == 200
+
+
+def test_a_call_removes_what_a_killed_one_left_in_its_folder(load, tmp_path):
+    """Where no server has noticed: the command line, a notebook."""
+    folder = tmp_path / "again"
+    (folder / ".scratch-1").mkdir(parents=True)
+    (folder / ".scratch-1" / "half.bin").write_bytes(bytes(8))
+    (folder / "run.json").write_text('{"run_id": "1", "state": "running"}')
+    payload = {"inputs": {"x": [1.0], "dies": False}}
+    endpoint.call(load(DYING), "apply", payload, run=RunDirectory(folder))
+    assert named(folder) == ["run.json"]
 
 
 # ------------------------------------------------------------------- finite differences

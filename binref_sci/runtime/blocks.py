@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -22,6 +24,7 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
+from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import ArrayRef
 from binref_sci.runtime.gradients.arrays import derivative_dtype
@@ -65,7 +68,9 @@ class Block:
         self.rows, self.columns = math.prod(outer), math.prod(inner)
         self._directory = Path(output_path or running_output_path()).absolute()
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._name, self._fd = create_buffer(self._directory)
+        # Unfinished it lies among what goes when the process is killed.
+        self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self._directory))
+        self._name, self._fd = create_buffer(self._scratch)
         self._end = 0
 
     def __enter__(self) -> Block:
@@ -150,6 +155,8 @@ class Block:
         """Return the whole block as a reference."""
         os.close(self._fd)
         self._fd = -1
+        (self._scratch / self._name).rename(self._directory / self._name)
+        self._scratch.rmdir()
         ref = ArrayRef(self._name, 0, (*self.outer, *self.inner), self.dtype)
         return BinrefArray.from_ref(ref, self._directory)
 
@@ -158,7 +165,7 @@ class Block:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            Path(self._directory, self._name).unlink(missing_ok=True)
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from binref_sci.call import Call, entering, running_call
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import ComponentError
+from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.runtime import paths
 from binref_sci.runtime.schema import ShapeDType
 
@@ -67,7 +68,7 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
     call = running_call()
     if parent is None and call is not None:
         parent = call.run_directory
-    folder = Path(tempfile.mkdtemp(prefix=".scratch-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=parent))
     try:
         yield folder
     finally:

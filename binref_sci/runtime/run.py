@@ -8,6 +8,7 @@ opens by itself wherever it is moved.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,14 @@ import orjson
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
 from binref_sci.journal import hold, locked
-from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE, checked_run_id, is_run_id
+from binref_sci.naming import (
+    PREFIX,
+    RESULTS_FILE,
+    RUN_FILE,
+    SCRATCH_PREFIX,
+    checked_run_id,
+    is_run_id,
+)
 from binref_sci.storage import local_folder, write_atomically
 
 FORMAT: Final = 1
@@ -114,6 +122,8 @@ class RunDirectory:
                     f"another call is running in {os.fspath(self.path)!r}; a run directory holds "
                     "one response at a time: wait, or choose another"
                 )
+            if _state(said) == "running":  # it was killed
+                _remove_scratch(self.path)
             results = self.path / RESULTS_FILE
             if results.exists():
                 results.rename(self._aside())
@@ -179,7 +189,8 @@ os.register_at_fork(after_in_child=_let_go_all)  # the call is the parent's
 def close_dead_run(path: Path, error: str) -> None:
     """Say in ``run.json`` that a call has failed whose process died before it could.
 
-    Does nothing where the call had said so itself, or had not begun.
+    Does nothing where the call had said so itself, or had not begun. What it had streamed
+    stays; blocks of a Jacobian that were not finished go.
     """
     try:
         facts = orjson.loads((path / RUN_FILE).read_bytes())
@@ -188,6 +199,20 @@ def close_dead_run(path: Path, error: str) -> None:
     if isinstance(facts, dict) and facts.get("state") == "running":
         facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
         write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
+        _remove_scratch(path)
+
+
+def _state(said: Path) -> Any:
+    try:
+        return orjson.loads(said.read_bytes())["state"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remove_scratch(path: Path) -> None:
+    """Remove what a call works with and does not leave, but for its process being killed."""
+    for each in path.glob(f"{SCRATCH_PREFIX}*"):
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
