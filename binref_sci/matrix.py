@@ -180,18 +180,26 @@ class Matrix:
             for row, column, block in _mapped(self.array, blocks, columns):
                 multiply(total, row, column, block)
             return total
-        with _source(self.array) as source:
-            most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
-            pieces = list(_blocks(rows, columns, most))
-            threads = min(source.readers, len(pieces))
-            apart = apart and columns <= most
-            # In a sum of its own each thread adds in the same order each time.
-            sums = [total, *(total if apart else np.zeros_like(total) for _ in range(1, threads))]
-            multiplying = threading.Lock()
+        self._read(self.array, multiply, total, apart=apart)
+        return total
+
+    def _read(
+        self, array: BinrefArray, multiply: Multiply, total: NDArray[Any], *, apart: bool
+    ) -> None:
+        """Read and multiply in several threads; arguments as of `_summed`."""
+        rows, columns = self.shape
+        most = min(max(1, BLOCK_BYTES // self.dtype.itemsize), rows * columns)
+        multiplying = threading.Lock()
+        with _source(array) as source:
+            threads = 1 if most == rows * columns else source.readers
+            # Each thread adds to a sum of its own, in the same order each time.
+            shared = apart and columns <= most
+            sums = [total, *(total if shared else np.zeros_like(total) for _ in range(1, threads))]
 
             def work(thread: int, going: Callable[[], bool]) -> None:
                 room = empty((most,), self.dtype)
-                for row, column, height, width in itertools.islice(pieces, thread, None, threads):
+                mine = itertools.islice(_blocks(rows, columns, most), thread, None, threads)
+                for row, column, height, width in mine:
                     if not going():
                         return
                     block = room[: height * width].reshape(height, width)
@@ -200,10 +208,9 @@ class Matrix:
                         multiply(sums[thread], row, column, block)
 
             together(work, threads)
-        for other in sums[1:]:
-            if other is not total:
+        if not shared:
+            for other in sums[1:]:
                 total += other
-        return total
 
 
 def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int, int]]:
