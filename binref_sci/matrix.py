@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from binref_sci.array import BinrefArray
 from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
-from binref_sci.memory import empty
+from binref_sci.memory import page_aligned
 from binref_sci.ranges import together
 from binref_sci.storage import Buffer, map_buffer, open_buffer, read_into, require
 
@@ -197,7 +197,7 @@ class Matrix:
             sums = [total, *(total if shared else np.zeros_like(total) for _ in range(1, threads))]
 
             def work(thread: int, going: Callable[[], bool]) -> None:
-                room = empty((most,), self.dtype)
+                room = page_aligned((most,), self.dtype)
                 mine = itertools.islice(_blocks(rows, columns, most), thread, None, threads)
                 for row, column, height, width in mine:
                     if not going():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from binref_sci.memory import empty
+from binref_sci.memory import page_aligned
 from binref_sci.ranges import read_ranges
 from binref_sci.storage import Buffer, require
 
@@ -121,7 +121,7 @@ class _Run:
             read_ranges(buffer, offsets, self.extent, out.reshape(-1).view(np.uint8))
             return
         batch = max(MERGE_LIMIT // self.extent, 1)
-        room = empty((min(batch, len(offsets)) * self.extent,), np.uint8)
+        room = page_aligned((min(batch, len(offsets)) * self.extent,), np.uint8)
         first = 0
         while first < len(offsets):
             some = offsets[first : first + batch]
@@ -137,7 +137,7 @@ class _Run:
             first += len(some)
             if waited and batch * self.extent < _COLD_SCRATCH:
                 batch = max(_COLD_SCRATCH // self.extent, 1)
-                room = empty((min(batch, len(offsets)) * self.extent,), np.uint8)
+                room = page_aligned((min(batch, len(offsets)) * self.extent,), np.uint8)
 
 
 def strided(

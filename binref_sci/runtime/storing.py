@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
-from binref_sci.memory import empty
+from binref_sci.memory import page_aligned
 from binref_sci.runtime.references import Run
 from binref_sci.storage import (
     Root,
@@ -69,7 +69,7 @@ class Store:
                 if key not in self._copies:
                     require(source, offset, size)
                     for done in range(0, size, _COPY):
-                        block = empty((min(_COPY, size - done),), np.uint8)
+                        block = page_aligned((min(_COPY, size - done),), np.uint8)
                         read_into(source, offset + done, block)
                         write_at(self._fd, block, self._end + done)
                     self._copies[key] = (self._end, made)
