@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import linalg
 
 from binref_sci import BinrefArray, Tesseract, open_dataset
+from binref_sci.cli import main
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
@@ -155,6 +156,26 @@ def test_the_exit_code_tells(folder, fault, code):
     if fault == "sign":
         assert done.stdout.count("DIFFERS") == 2
         assert "2 of 12 gradients do not agree" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--eps", "0"), ("--eps", "nan"), ("--rtol", "-1"), ("--rtol", "inf"), ("--seed", "-1")],
+)
+def test_an_option_that_cannot_be_meant_is_a_mistake_in_the_call(
+    folder, option, monkeypatch, capfd
+):
+    command = ["check-gradients", str(folder), '{"inputs": {"x": [1.0]}}', *option]
+    monkeypatch.setattr("sys.argv", ["binref-sci", *command])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert option[0] in capfd.readouterr().err
+
+
+def test_what_is_named_twice_is_compared_once(folder, tmp_path):
+    made = found(folder, tmp_path, outputs=["y", "y"], inputs=["x", "x"])
+    assert len(made) == 3
 
 
 # ------------------------------------------------------------------- the example

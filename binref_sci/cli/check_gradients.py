@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,12 @@ from binref_sci.runtime.component import Component
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
     app.command("check-gradients")(check_gradients_command)
+
+
+def _positive(value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value} is not positive and finite")
+    return value
 
 
 def check_gradients_command(
@@ -57,13 +64,19 @@ def check_gradients_command(
     ] = DIRECTIONS,
     eps: Annotated[
         float | None,
-        typer.Option(help="Length of a step; default: by the size and dtype of the inputs."),
+        typer.Option(
+            help="Length of a step; default: by the size and dtype of the inputs.",
+            callback=_positive,
+        ),
     ] = None,
     rtol: Annotated[
         float | None,
-        typer.Option(help="Relative error allowed; default: 1e-5 for float64, more for others."),
+        typer.Option(
+            help="Relative error allowed; default: 1e-5 for float64, more for others.",
+            callback=_positive,
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
     input_path: Annotated[
         Path | None,
         typer.Option(

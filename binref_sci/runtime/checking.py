@@ -181,7 +181,7 @@ def _chosen(asked: list[str] | None, there: list[str], what: str) -> list[str]:
     if wrong or not there:
         first = f"{wrong[0]!r} is no {what}" if wrong else f"there is no {what}"
         raise PayloadError(f"{first}; there are {paths.listed(iter(there))}")
-    return asked or there
+    return list(dict.fromkeys(asked or there))
 
 
 @dataclass
