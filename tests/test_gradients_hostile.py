@@ -468,6 +468,32 @@ def test_a_call_removes_what_a_killed_one_left_in_its_folder(load, tmp_path):
     assert named(folder) == ["run.json"]
 
 
+def test_rows_that_would_lack_their_imaginary_part_are_refused(load, ask):
+    """A vector-Jacobian product of a complex output by a real input has no array to be in."""
+    component = load(
+        """
+        class InputSchema(BaseModel):
+            x: Differentiable[Array[(None,), Float64]]
+
+        class OutputSchema(BaseModel):
+            y: Differentiable[Array[(None,), Complex128]]
+
+        def apply(inputs):
+            return OutputSchema(y=(1 + 2j) * inputs.x)
+
+        def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+            return {"x": ((1 + 2j) * cotangent_vector["y"]).real}
+
+        def jacobian(inputs, jac_inputs, jac_outputs):
+            return jacobian_from_vjp(
+                vector_jacobian_product, apply, inputs, jac_inputs, jac_outputs
+            )
+        """
+    )
+    with pytest.raises(ComponentError, match=r"'y' is complex128, .* lack its imaginary part"):
+        ask(component, "jacobian", {"x": [1.0, 2.0]}, jac_inputs=["x"], jac_outputs=["y"])
+
+
 # ------------------------------------------------------------------- finite differences
 
 

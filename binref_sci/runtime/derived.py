@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
+from binref_sci.errors import ComponentError
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, written_columns
@@ -70,7 +71,8 @@ def jacobian_from_vjp(
     Raises
     ------
     ComponentError
-        If a product lacks a key or has another shape than the input.
+        If a product lacks a key or has another shape than the input, or is real for a complex
+        output.
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
@@ -122,6 +124,7 @@ def _rows(
                 rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
             for path, row in rows.items():
                 if path not in blocks:
+                    _check_imaginary(cotangent, row, output, path)
                     blocks[path] = _block(outer, points[path], row.dtype, output, path, directory)
                     opened.enter_context(blocks[path])
                 blocks[path].append(row)
@@ -131,6 +134,15 @@ def _rows(
             opened.enter_context(blocks[path])
         bar.close(total)
         return {path: blocks[path].finish() for path in chosen}
+
+
+def _check_imaginary(cotangent: NDArray[Any], row: NDArray[Any], output: str, path: str) -> None:
+    if cotangent.dtype.kind == "c" and row.dtype.kind != "c":
+        raise ComponentError(
+            f"output {output!r} is {cotangent.dtype.name}, and its product for input {path!r} is "
+            f"{row.dtype.name}: a row of the Jacobian would lack its imaginary part; use "
+            "jacobian_from_jvp or finite differences"
+        )
 
 
 def _block(
