@@ -37,7 +37,7 @@ from binref_sci.storage import (
     create_buffer,
     identity,
     is_known,
-    local_folder,
+    made_folder,
     place_of,
     status_of,
     truncated,
@@ -484,9 +484,7 @@ def _directory(output_path: str | os.PathLike[str] | None) -> str:
     """Return the absolute directory to write into, made if it was named and is missing."""
     if output_path is None:
         return os.fspath(running_output_path())
-    directory = local_folder(output_path)
-    os.makedirs(directory, exist_ok=True)
-    return directory
+    return made_folder(output_path)
 
 
 def _find(

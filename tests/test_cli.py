@@ -128,6 +128,47 @@ def test_the_example_in_the_help_of_a_component_can_be_typed(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+NEEDY = """
+import enum
+from pydantic import BaseModel, Field
+from binref_sci.runtime import Array, Bool, Float64, Int32
+
+class Kind(enum.Enum):
+    SLOW = "slow"
+
+class Inner(BaseModel):
+    weights: Array[(3, None), Float64]
+    note: str
+
+class InputSchema(BaseModel):
+    field: Array[(None, 4), Float64]
+    mask: Array[(2,), Bool]
+    any: Array[..., Int32]
+    steps: int = Field(gt=0)
+    inner: Inner
+    kind: Kind
+    parts: list[Inner]
+    maybe: float | None
+    size: int = 3
+
+class OutputSchema(BaseModel):
+    total: Float64
+
+def apply(inputs):
+    return OutputSchema(total=inputs.field.sum() + inputs.size)
+"""
+
+
+def test_the_example_in_the_help_gives_what_is_required(tmp_path):
+    folder = component(tmp_path / "needy", NEEDY)
+    told = in_a_process("run", folder, "--help").stdout.decode()
+    (example,) = re.findall("For example: binref-sci (.*)", told)
+    done = subprocess.run(
+        [*COMMAND, *shlex.split(example)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_run_compresses_on_request(cli, adder):
     done = cli("run", adder, "apply", PAYLOAD, "--compression", "lz4")
     assert strictly(done.stdout)["total"]["data"]["compression"] == "lz4"

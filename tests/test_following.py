@@ -3,6 +3,7 @@
 import json
 import textwrap
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -211,3 +212,47 @@ def test_a_variable_that_begins_later_is_of_the_same_run(tmp_path):
         live = follow(tmp_path)
         v.write(np.ones(4), time=0.0)
         assert set(live.refresh().data_vars) == {"u", "v"}
+
+
+def test_a_run_that_has_not_ended_shows_its_variables_in_step(tmp_path):
+    grid = np.arange(3.0)
+    with BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as u:
+        v = BinrefWriter("v", dims=("time", "x"), output_path=tmp_path)
+        for step in range(3):
+            u.write(grid, time=float(step))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                before = open_dataset(tmp_path)
+            v.write(-grid, time=float(step))
+            if step:
+                assert before.sizes == {"time": step, "x": 3}
+        u.write(grid, time=3.0)
+        v._close(whole=False)  # as after an exception
+    with pytest.warns(RuntimeWarning, match="the last snapshot of 'u' has none"):
+        ds = open_dataset(tmp_path)
+    assert ds.sizes == {"time": 3, "x": 3}
+    np.testing.assert_array_equal(ds.u + ds.v, np.zeros((3, 3)))
+
+
+def test_a_run_that_has_ended_shows_all_that_was_written(tmp_path):
+    with (
+        BinrefWriter("u", dims=("time", "x"), output_path=tmp_path) as u,
+        BinrefWriter("v", dims=("time", "x"), output_path=tmp_path) as v,
+    ):
+        for step in range(3):
+            u.write([1.0], time=float(step))
+            if step:
+                v.write([1.0], time=float(step))
+    assert open_dataset(tmp_path).sizes == {"time": 3, "v_time": 2, "x": 1}
+
+
+def test_variables_at_other_times_are_not_cut(tmp_path):
+    u = BinrefWriter("u", dims=("time", "x"), output_path=tmp_path)
+    v = BinrefWriter("v", dims=("time", "x"), output_path=tmp_path)
+    for step in range(3):
+        u.write([1.0], time=float(step))
+        if step != 1:
+            v.write([1.0], time=float(step))
+    assert open_dataset(tmp_path).sizes == {"time": 3, "v_time": 2, "x": 1}
+    u.close()
+    v.close()

@@ -174,3 +174,11 @@ def test_a_run_json_of_another_program_makes_no_run(tmp_path):
     with BinrefWriter("v", output_path=tmp_path / "run_1") as writer:
         writer.write(np.ones(3))
     assert brs.open_dataset(tmp_path).sizes["time"] == 1
+
+
+def test_a_region_is_not_found_by_a_coordinate_that_repeats(tmp_path):
+    part = xr.Dataset({"u": ("x", [1.0, 2.0])}, {"x": [0, 1]})
+    brs.to_binref(part, tmp_path / "a")
+    brs.to_binref(part, tmp_path / "a", append_dim="x")
+    with pytest.raises(ValueError, match="'x' of what was saved has 0 more than once"):
+        brs.to_binref(part, tmp_path / "a", region="auto")

@@ -1,6 +1,7 @@
 """What a writer promises when something goes wrong: real signals, full disks, lost folders."""
 
 import errno
+import gc
 import os
 import resource
 import shutil
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from binref_sci.array import BinrefArray
-from binref_sci.errors import BufferNotFoundError
+from binref_sci.errors import BufferNotFoundError, FormatError, WriterError
 from binref_sci.journal import SUFFIX, read_journal
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
@@ -554,3 +555,35 @@ def test_ctrl_c_at_any_instant_raises_and_shifts_nothing(
 ):
     struck = int(run(INTERRUPT, tmp_path, compression, max_file_size, steps, timeout=110))
     assert struck > steps / 100
+
+
+def test_a_coordinate_along_no_dimension_is_refused(tmp_path):
+    for coords in ({"Y": ("Y", np.arange(3))}, {"Y": np.arange(3)}):
+        with pytest.raises(WriterError, match="'Y' lies along 'Y', but the dims are"):
+            BinrefWriter("a", dims=("time", "y"), coords=coords, output_path=tmp_path)
+
+
+def test_a_misspelled_keyword_is_the_only_thing_told(recwarn):
+    with pytest.raises(TypeError, match="output"):
+        BinrefWriter("a", output="x")
+    gc.collect()
+    assert not recwarn.list  # pytest shows what a finalizer raises as a warning
+
+
+def test_a_file_is_no_folder_to_write_into(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(FormatError, match="there is a file of this name"):
+            BinrefWriter("a", output_path=place)
+        with pytest.raises(FormatError, match="there is a file of this name"):
+            BinrefArray.write([1.0], output_path=place)
+
+
+def test_the_total_of_a_run_that_goes_on_counts_what_is_there(tmp_path):
+    with BinrefWriter("a", output_path=tmp_path, total=2) as writer:
+        writer.write([1.0])
+        writer.write([2.0])
+    with BinrefWriter("a", output_path=tmp_path, total=3, mode="a") as writer:
+        for _ in range(3):
+            writer.write([3.0])
+    assert read_journal(Path(writer.journal_path)).header.total == 5

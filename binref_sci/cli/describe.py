@@ -143,13 +143,37 @@ def _table(rows: Iterator[Field]) -> Table:
 def _example(openapi: dict[str, Any], called: str) -> str:
     body = _body(openapi.get("paths", {}).get("/apply", {}).get("post", {}).get("requestBody", {}))
     inputs = resolve(openapi, body).get("properties", {}).get("inputs", {})
-    properties = resolve(openapi, inputs).get("properties", {})
-    given = {
-        name: item["default"]
-        for name, raw in properties.items()
-        if "default" in (item := resolve(openapi, raw))
-    }
+    given = _placeholder(openapi, resolve(openapi, inputs))
     payload = orjson.dumps({"inputs": given}).decode()
     return (
         f"binref-sci run {shlex.quote(called)} apply --output-path ./output {shlex.quote(payload)}"
     )
+
+
+def _placeholder(openapi: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """Return a value that fits a resolved schema: its defaults, and what is small for the rest."""
+    if "default" in schema:
+        return schema["default"]
+    if "enum" in schema or "const" in schema:
+        return schema.get("enum", [schema.get("const")])[0]
+    if alternatives := schema.get("anyOf") or schema.get("oneOf"):
+        return _placeholder(openapi, resolve(openapi, alternatives[0]))
+    if is_array(schema):
+        layout = schema["properties"]
+        made: Any = False if layout["dtype"]["enum"] == ["bool"] else 0
+        for _ in range(layout["shape"].get("minItems", 0)):
+            made = [made]  # one element is spread to any length
+        return made
+    kind = schema.get("type")
+    if kind == "object":
+        required = schema.get("required", [])
+        items = {name: resolve(openapi, raw) for name, raw in schema.get("properties", {}).items()}
+        return {
+            name: _placeholder(openapi, item)
+            for name, item in items.items()
+            if name in required or "default" in item
+        }
+    if kind in ("number", "integer"):
+        low = schema.get("exclusiveMinimum")
+        return schema.get("minimum", 0 if low is None else low + 1)
+    return {"array": [], "string": "", "boolean": False}.get(str(kind))

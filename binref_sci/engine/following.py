@@ -170,8 +170,7 @@ class Follower:
         return self._run.only(place)
 
     def _look(self) -> Prepared:
-        looked = prepare_place(self._place())
-        return replace(looked, made=in_step(looked.made)) if looked.state == "writing" else looked
+        return prepare_place(self._place())
 
     def _opened(self, looked: Prepared) -> xr.Dataset:
         return opened(looked, self._chunks)
@@ -278,34 +277,8 @@ def follow(
     return Follower(source, start=start, chunks=chunks, storage_options=storage_options)
 
 
-def in_step(made: list[Made]) -> list[Made]:
-    """Return variables of a run still going; of those written in turn none is a step ahead."""
-    axes: dict[str, int] = {}
-    for one in made:
-        if _is_streamed(one):
-            length = one.shape[0]
-            known = axes.get(one.dims[0], length)
-            if abs(known - length) <= 1:
-                axes[one.dims[0]] = min(known, length)
-    return [
-        _cut(one, axes[one.dims[0]])
-        if isinstance(one.data, Trajectory) and one.shape[0] == axes[one.dims[0]] + 1
-        else one
-        for one in made
-    ]
-
-
 def _is_streamed(one: Made) -> bool:
     return isinstance(one.data, Trajectory | BlockArray)
-
-
-def _cut(one: Made, count: int) -> Made:
-    coords = {
-        name: (dims, values[:count] if dims[:1] == one.dims[:1] else values, attrs)
-        for name, (dims, values, attrs) in one.coords.items()
-    }
-    assert isinstance(one.data, Trajectory)  # the caller looked
-    return replace(one, data=one.data[:count], coords=coords)
 
 
 def _length(looked: Prepared) -> int:

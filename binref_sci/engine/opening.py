@@ -64,7 +64,8 @@ def open_dataset(
 
         Where variables disagree about the length or coordinates of a dimension, the first
         keeps its name; for the others it is called ``<variable>_<dimension>``: ``energy_time``
-        of a variable that is written more often, or is a step ahead in a run still going.
+        of a variable that is written more often. Of a run that has not ended, the last snapshot
+        of a variable that is one step ahead of those with the same times is left out.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from binref_sci.engine.journals import RunState
 from binref_sci.engine.manifest import Manifest, manifest_of
 from binref_sci.engine.saved import saved_group, saved_variables
 from binref_sci.engine.source import Source, find
+from binref_sci.engine.steps import in_step
 from binref_sci.engine.variables import Made, to_variable, token_of
 from binref_sci.errors import BinrefError, FormatError
 
@@ -271,6 +273,16 @@ def prepare_place(place: Source) -> Prepared:
         )
     refused: dict[str, BinrefError] = {}
     made, attrs, state = variables(place, refused=refused)
+    if state != "complete":
+        made, ahead = in_step(made)
+        if ahead and state == "interrupted":
+            warnings.warn(
+                f"the run in {place.path!r} was interrupted between two writes: the last snapshot "
+                f"of {', '.join(map(repr, ahead))} has none of the other variables beside it and is "
+                "left out; open the variable's journal to see it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
     return Prepared(
         place.path, made, attrs, about, state, is_remote=place.is_remote, refused=refused

@@ -78,6 +78,13 @@ def _found(dim: str, new: xr.Dataset, old: xr.Dataset) -> slice:
             f"{'the new data' if dim not in new.indexes else 'what was saved'} has not; "
             "give a slice"
         )
+    for index, whose in ((old.indexes[dim], "what was saved"), (new.indexes[dim], "the new data")):
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise ValueError(
+                f"coordinate {dim!r} of {whose} has {twice} more than once, so that no place is "
+                f"found by it; give the region as a slice: {{{dim!r}: slice(start, stop)}}"
+            )
     places = old.indexes[dim].get_indexer(new.indexes[dim])
     if (places < 0).any():
         odd = new.indexes[dim][int(np.flatnonzero(places < 0)[0])]

@@ -91,6 +91,25 @@ def local_folder(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.path.expanduser(text))
 
 
+def made_folder(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a local folder, which is made if it is missing.
+
+    Raises
+    ------
+    FormatError
+        If it is a file, or lies in one; and as `local_folder`.
+    """
+    folder = local_folder(path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FormatError(
+            f"{folder!r} cannot be a folder to write into: there is a file of this name, or of one "
+            "that it should lie in"
+        ) from error
+    return folder
+
+
 class Buffer(Protocol):
     """What a read plan needs of a buffer: on disk an `OpenBuffer`, else one of a store."""
 

@@ -39,9 +39,16 @@ def checked_labels(
                 f"coordinate {wrong[0]!r} has attributes but no values; only {along!r}, whose "
                 "values come with each write, may"
             )
-        return Labels.of(dims, given, {} if attrs is None else attrs), time_attrs
+        labels = Labels.of(dims, given, {} if attrs is None else attrs)
     except ValueError as error:
         raise WriterError(str(error)) from error
+    for name, (axes, _, _) in labels.coords.items():
+        for axis in axes:
+            if labels.dims is not None and axis not in labels.dims:
+                raise WriterError(
+                    f"coordinate {name!r} lies along {axis!r}, but the dims are {labels.dims!r}"
+                )
+    return labels, time_attrs
 
 
 def check_block(what: str, block: Block | None, shape: tuple[int, ...]) -> None:

@@ -55,7 +55,7 @@ from binref_sci.journal import (
 from binref_sci.labels import checked_text
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import checked_compression
-from binref_sci.storage import confine, create_buffer, local_folder, sync_directory, write_at
+from binref_sci.storage import confine, create_buffer, made_folder, sync_directory, write_at
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer.checks import (
     check_block,
@@ -145,6 +145,8 @@ class BinrefWriter:
     >>> folder.cleanup()
     """
 
+    _closed = True  # until it is made: __del__ may come earlier
+
     def __init__(
         self,
         name: str | None = None,
@@ -162,7 +164,6 @@ class BinrefWriter:
         shape: tuple[int, ...] | None = None,
         run_id: str | None = None,
     ) -> None:
-        self._closed = True  # until it is made: __del__ may come earlier
         if name is not None and (not isinstance(name, str) or not name):
             raise WriterError(f"name must be a non-empty string or None, got {name!r}")
         if run_id is not None and (not isinstance(run_id, str) or not run_id):
@@ -191,8 +192,7 @@ class BinrefWriter:
         if output_path is None:
             self.directory = os.fspath(running_output_path())
         else:
-            self.directory = local_folder(output_path)
-            os.makedirs(self.directory, exist_ok=True)
+            self.directory = made_folder(output_path)
         if run_id is None and call is not None:
             inside = os.path.abspath(call.run_directory) == self.directory
             run_id = call.run_id if inside else None
@@ -651,7 +651,7 @@ class BinrefWriter:
         run = self._run_id or known_runs.join(
             self.directory, self.name, self._block, going_on=header.run
         )
-        total = self.total if self.total is not None else header.total
+        total = header.total if self.total is None else journal.count + self.total
         header = replace(header, run=run, created_ns=time.time_ns(), total=total)
         self._run_id = run
         content = header.to_line(self.directory, [])

@@ -485,7 +485,8 @@ def test_an_interrupted_run_of_an_image_removes_its_container(image, tmp_path, n
         text=True,
     )
     with running_call:
-        assert wait_until(lambda: list(Path(tmp_path, "out").glob("*.bin")))
+        buffers = Path(tmp_path, "out").glob
+        assert wait_until(lambda: sum(each.stat().st_size for each in buffers("*.bin")) == 5 * 4 * 8)
         running_call.send_signal(number)
         assert running_call.wait(GONE_SECONDS) == code, running_call.stderr.read()
     assert not running(image)
