@@ -814,6 +814,21 @@ def test_indexing_with_and_without_dask_equals_numpy(tmp_path, chunks):
     np.testing.assert_array_equal(points, whole[:, [0, 2], [3, 1]])
 
 
+def test_a_slice_that_goes_back_from_in_front_of_the_first_is_empty(tmp_path):
+    refs = stream(tmp_path)
+    whole = np.stack([ref.load() for ref in refs])
+    u = open_dataset(tmp_path, chunks=None).heat
+    for key in (
+        np.s_[-7:2:-2],
+        np.s_[:, -9::-1],
+        np.s_[1:, -4:1:-1, [0, 2]],
+        np.s_[::-1, 0, -7:-9:-1],
+    ):
+        assert u[key].shape == whole[key].shape
+        assert u[key].values.shape == whole[key].shape
+    assert u[::-1][-6::-1].shape == u[2:2][-1::-1].values.shape == (0, *whole.shape[1:])
+
+
 # --- times
 
 

@@ -100,6 +100,27 @@ class LazyArray(indexing.LazilyIndexedArray):
             return made
         return super().__getitem__(indexer)
 
+    def _updated_key(self, new_key: Any) -> Any:
+        """Combine keys; xarray alone takes a start in front of the first for the last element."""
+        parts = new_key.tuple
+        if any(_starts_in_front(part, n) for part, n in zip(parts, self.shape, strict=False)):
+            cut = (
+                slice(0) if _starts_in_front(part, n) else part
+                for part, n in zip(parts, self.shape, strict=True)
+            )
+            new_key = type(new_key)(tuple(cut))
+        return super()._updated_key(new_key)
+
     def get_duck_array(self) -> Any:
         """Read what has been selected."""
         return self.array[self.key]
+
+
+def _starts_in_front(part: Any, length: int) -> bool:
+    """Tell whether a slice goes back from in front of the first element: it is empty."""
+    return (
+        isinstance(part, slice)
+        and (part.step or 1) < 0
+        and part.start is not None
+        and part.start < -length
+    )
