@@ -146,12 +146,13 @@ def test_the_exit_code_tells(folder, fault, code):
     payload = orjson.dumps({"inputs": {"x": [1.0, 2.0], "fault": fault}}).decode()
     command = [*COMMAND, "check-gradients", folder, payload]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=ENVIRONMENT | {"COLUMNS": "100"}
+        command, capture_output=True, text=True, check=False, env=ENVIRONMENT | {"COLUMNS": "80"}
     )
     assert done.returncode == code, done.stderr
     if fault == "":
         assert done.stdout.split()[:5] == ["endpoint", "output", "input", "error", "allowed"]
         assert done.stdout.count("agrees") == 12
+        assert done.stdout.count("\nvector_jacobian_product ") == 6  # in one piece
         assert done.stdout.count("not compared") == 6
     if fault == "sign":
         assert done.stdout.count("DIFFERS") == 2

@@ -552,6 +552,13 @@ def test_references_that_begin_with_the_name_of_their_own_folder_are_found(tmp_p
     np.testing.assert_array_equal(open_dataset(moved).last, np.full((3, 4), 4))
 
 
+def test_references_that_begin_with_their_folders_name_are_found_through_a_link(tmp_path):
+    (tmp_path / "mine").mkdir()
+    respond(tmp_path / "mine", {"out": stream(tmp_path / "mine")}, prefix="mine/")
+    (tmp_path / "latest").symlink_to(tmp_path / "mine")
+    np.testing.assert_array_equal(open_dataset(tmp_path / "latest").out[:, 0, 0], np.arange(5))
+
+
 def test_a_journal_opens_by_itself(tmp_path):
     stream(tmp_path, name="heat")
     stream(tmp_path, name="other")

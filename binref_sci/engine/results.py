@@ -195,7 +195,9 @@ def _beside(directory: Root, path: str) -> str:
     outer, slash, inner = path.partition("/")
     folder = place_of(directory)
     if slash and inner and outer not in ("", ".", "..") and not (folder / outer).exists():
-        named = outer.startswith("run_") or outer == folder.name
+        # Reached by a link, the folder is known by the name that it has itself.
+        names = {folder.name, folder.resolve().name if isinstance(folder, Path) else folder.name}
+        named = outer.startswith("run_") or outer in names
         if named and (folder / inner).exists():
             return inner
     return path
