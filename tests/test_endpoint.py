@@ -9,6 +9,7 @@ import types
 import uuid
 import warnings
 
+import httpcore  # noqa: F401  # else httpx imports it in a test, and again after its removal
 import numpy as np
 import orjson
 import pytest

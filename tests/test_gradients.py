@@ -6,6 +6,7 @@ import textwrap
 import warnings
 from contextlib import ExitStack
 
+import httpcore  # noqa: F401  # else httpx imports it in a test, and again after its removal
 import numpy as np
 import orjson
 import pytest
