@@ -256,3 +256,19 @@ def test_variables_at_other_times_are_not_cut(tmp_path):
     assert open_dataset(tmp_path).sizes == {"time": 3, "v_time": 2, "x": 1}
     u.close()
     v.close()
+
+
+def test_a_variable_ahead_of_one_in_blocks_is_in_step_with_it(tmp_path):
+    labels = {"dims": ("time", "x"), "output_path": tmp_path}
+    u = BinrefWriter("u", **labels)
+    halves = [
+        BinrefWriter("v", block=(part,), shape=(4,), **labels, run_id=u._run_id)
+        for part in (slice(0, 2), slice(2, 4))
+    ]
+    for step in range(3):
+        u.write(np.zeros(4), time=float(step))
+        for half in halves[: 2 if step < 2 else 1]:
+            half.write(np.ones(2), time=float(step))
+    assert open_dataset(tmp_path).sizes == {"time": 2, "x": 4}
+    for writer in (u, *halves):
+        writer.close()

@@ -12,16 +12,15 @@ from typing import Any
 import xarray as xr
 
 from binref_sci.engine import journals
-from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.inspect import inspect_place, run_html
 from binref_sci.engine.opening import opened
 from binref_sci.engine.prepared import Prepared, prepare_place
 from binref_sci.engine.source import Source, find
+from binref_sci.engine.steps import is_streamed
 from binref_sci.engine.variables import Made
 from binref_sci.errors import RunEndedError
 from binref_sci.html import sizes_text
 from binref_sci.journal import SUFFIX
-from binref_sci.trajectory import Trajectory
 
 _POLL = 0.05  # seconds; a look costs a few stats and the reading of small files
 _POLL_STORE = 1.0  # seconds; there it costs a listing and a few requests
@@ -154,7 +153,7 @@ class Follower:
         shown = [
             f"{one.name} {sizes_text(one.dims, one.shape)} {one.data.dtype.name}"
             for one in looked.made
-            if _is_streamed(one)
+            if is_streamed(one)
         ]
         return (
             f"Follower({self._directory!r}, {_length(looked)}{of} snapshots, {looked.state}: "
@@ -277,15 +276,11 @@ def follow(
     return Follower(source, start=start, chunks=chunks, storage_options=storage_options)
 
 
-def _is_streamed(one: Made) -> bool:
-    return isinstance(one.data, Trajectory | BlockArray)
-
-
 def _length(looked: Prepared) -> int:
-    streamed = [one for one in looked.made if _is_streamed(one)]
+    streamed = [one for one in looked.made if is_streamed(one)]
     return streamed[0].shape[0] if streamed else 0
 
 
 def _main(looked: Prepared) -> Made:
     """Return the variable whose axis is followed: the first, which keeps its dimension's name."""
-    return next(one for one in looked.made if _is_streamed(one))
+    return next(one for one in looked.made if is_streamed(one))

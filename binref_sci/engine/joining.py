@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.steps import is_streamed
 from binref_sci.engine.variables import Coordinate, Made
 from binref_sci.errors import FormatError
 from binref_sci.plan import Segment, Stored
@@ -44,16 +45,12 @@ def joined(runs: Sequence[tuple[str, list[Made]]]) -> list[Made]:
     for path, variables in runs:
         for one in variables:
             before = made.get(one.name)
-            if before is None or not _is_streamed(before) or not _is_streamed(one):
+            if before is None or not is_streamed(before) or not is_streamed(one):
                 made[one.name] = one  # of a final state, that of the last run
             else:
                 made[one.name] = _joined(before, where[one.name], one, path)
             where[one.name] = path
     return list(made.values())
-
-
-def _is_streamed(one: Made) -> bool:
-    return isinstance(one.data, Trajectory | BlockArray)
 
 
 def _joined(before: Made, at: str, after: Made, path: str) -> Made:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.variables import Coordinate, Made
 from binref_sci.trajectory import Trajectory
 
@@ -23,7 +24,7 @@ def in_step(made: list[Made]) -> tuple[list[Made], list[str]]:
     """
     shortest: dict[str, Made] = {}
     for one in made:
-        if isinstance(one.data, Trajectory):
+        if is_streamed(one):
             known = shortest.get(one.dims[0], one)
             shortest[one.dims[0]] = min(known, one, key=lambda each: each.shape[0])
     ahead = [
@@ -32,6 +33,11 @@ def in_step(made: list[Made]) -> tuple[list[Made], list[str]]:
         if isinstance(one.data, Trajectory) and _is_ahead(one, shortest[one.dims[0]])
     ]
     return [_without_last(one) if one.name in ahead else one for one in made], ahead
+
+
+def is_streamed(one: Made) -> bool:
+    """Tell whether a variable is a trajectory, of one writer or of several blocks."""
+    return isinstance(one.data, Trajectory | BlockArray)
 
 
 def _is_ahead(one: Made, other: Made) -> bool:
