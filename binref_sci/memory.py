@@ -43,15 +43,7 @@ def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 def page_aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Return a new array, not filled, that begins with a page: to be read into many times.
 
-    Parameters
-    ----------
-    shape, dtype
-        As for `numpy.empty`.
-
-    Raises
-    ------
-    MemoryError, ValueError
-        As `numpy.empty` raises it, if it is too large.
+    Arguments and errors are those of `empty`.
 
     Examples
     --------

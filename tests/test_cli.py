@@ -118,16 +118,6 @@ def test_run_says_what_it_read_into_memory_without_showing_its_code(tmp_path):
     assert ".py" not in done.stderr.decode()
 
 
-def test_the_example_in_the_help_of_a_component_can_be_typed(tmp_path):
-    folder = component(tmp_path / "a worker", WORK)
-    told = in_a_process("run", folder, "--help").stdout.decode()
-    (example,) = re.findall("For example: binref-sci (.*)", told)
-    done = subprocess.run(
-        [*COMMAND, *shlex.split(example)], cwd=tmp_path, env=ENVIRONMENT, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
 NEEDY = """
 import enum
 from pydantic import BaseModel, Field
@@ -159,8 +149,9 @@ def apply(inputs):
 """
 
 
-def test_the_example_in_the_help_gives_what_is_required(tmp_path):
-    folder = component(tmp_path / "needy", NEEDY)
+@pytest.mark.parametrize("source", [WORK, NEEDY], ids=["with defaults", "with what is required"])
+def test_the_example_in_the_help_of_a_component_can_be_typed(tmp_path, source):
+    folder = component(tmp_path / "a worker", source)
     told = in_a_process("run", folder, "--help").stdout.decode()
     (example,) = re.findall("For example: binref-sci (.*)", told)
     done = subprocess.run(

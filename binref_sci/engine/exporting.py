@@ -79,7 +79,8 @@ def export(
         raise FormatError(f"only references (.json, .parquet) have a prefix, {kind} is a copy")
     if place.exists() and not overwrite:
         raise DatasetExistsError(
-            f"{os.fspath(place)!r} exists; overwrite=True (--overwrite) replaces it, or choose another name"
+            f"{os.fspath(place)!r} exists; overwrite=True (--overwrite) replaces it, or choose "
+            "another name"
         )
     partial = hidden_beside(place, kind)
     try:

@@ -122,7 +122,7 @@ class RunDirectory:
                     f"another call is running in {os.fspath(self.path)!r}; a run directory holds "
                     "one response at a time: wait, or choose another"
                 )
-            if _state(said) == "running":  # it was killed
+            if _facts(said).get("state") == "running":  # it was killed
                 _remove_scratch(self.path)
             results = self.path / RESULTS_FILE
             if results.exists():
@@ -192,21 +192,20 @@ def close_dead_run(path: Path, error: str) -> None:
     Does nothing where the call had said so itself, or had not begun. What it had streamed
     stays; blocks of a Jacobian that were not finished go.
     """
-    try:
-        facts = orjson.loads((path / RUN_FILE).read_bytes())
-    except (OSError, ValueError):
-        return
-    if isinstance(facts, dict) and facts.get("state") == "running":
+    facts = _facts(path / RUN_FILE)
+    if facts.get("state") == "running":
         facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
         write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
         _remove_scratch(path)
 
 
-def _state(said: Path) -> Any:
+def _facts(said: Path) -> dict[str, Any]:
+    """Return what a ``run.json`` says; nothing where there is none, or none that can be read."""
     try:
-        return orjson.loads(said.read_bytes())["state"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        facts = orjson.loads(said.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _remove_scratch(path: Path) -> None:
