@@ -119,5 +119,12 @@ class Player:
             self.page.keyboard.press(key)
         return self
 
+    def step(self, count):
+        """Show each of the next frames, so that the player has them whatever comes then."""
+        self.focus()
+        for _ in range(count):
+            self.press("ArrowRight").wait()
+        return self
+
     def button(self, name):
         return self.root.locator(f"[data-name={name}]")

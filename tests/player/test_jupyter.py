@@ -213,13 +213,12 @@ def test_a_kernel_that_is_restarted_is_gone_and_what_is_here_plays_on(opened):
     run_all(page)  # the one before has been closed
     show(page, 1)
     page.wait_for_selector(".binref-player[data-ready='1']")
-    player = Player(page).wait()
-    page.wait_for_timeout(1500)  # frames ahead come meanwhile
+    player = Player(page).wait().step(6)
     assert player.data("kernel") == "there"
     page.evaluate(
         "() => jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()"
     )
     player.wait_for(kernel="gone")
     assert player.root.locator(".br-busy").inner_text() == "kernel gone"
-    player.focus().press("Space").wait_for(playing=1)
-    page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) > 2")
+    player.press("Home", "Space").wait_for(playing=1)
+    page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) > 3")

@@ -447,12 +447,13 @@ def test_a_busy_kernel_is_said_and_what_is_cached_stays_playable(mounted):
     page = player.page
     badge = player.root.locator(".br-busy")
     assert not badge.is_visible()
+    player.step(2)
     page.evaluate("model.busy = true")
     player.scrub(399)
     player.wait_for(busy=1)
     assert badge.inner_text() == "kernel busy"
     assert player.data("exact") == "0"
-    player.focus().press("Home").wait()
+    player.press("Home").wait()
     assert player.shown == 0
     player.press("ArrowRight", "ArrowRight").wait()
     assert player.shown == 2
@@ -978,6 +979,7 @@ def test_uneven_steps_last_as_long_as_their_times_say(mounted):
 def test_a_kernel_that_has_gone_is_told_from_one_that_is_busy(mounted):
     player = mounted("ramp", size=[4, 64, 400])
     page, badge = player.page, player.root.locator(".br-busy")
+    player.step(6)
     page.evaluate("model.widget_manager = { kernel: { status: 'busy' } }; model.busy = true")
     player.scrub(399)
     player.wait_for(kernel="busy")
@@ -986,7 +988,7 @@ def test_a_kernel_that_has_gone_is_told_from_one_that_is_busy(mounted):
     assert badge.inner_text() == "kernel gone"
     assert "run the cell again" in badge.get_attribute("title")
     page.evaluate("void (model.send = () => { throw new Error('Cannot send') })")
-    player.focus().press("Home", "Space").wait_for(playing=1)  # what is here plays on
+    player.press("Home", "Space").wait_for(playing=1)  # what is here plays on
     page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) > 3")
     player.press("Space")
     page.evaluate(
