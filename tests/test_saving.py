@@ -453,6 +453,31 @@ def test_encoding_is_that_of_cf(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "value", "typed"),
+    [
+        ("u1", 255, np.uint8(255)),
+        ("i2", -1.0, np.int16(-1)),
+        ("f4", 0.5, np.float32(0.5)),
+        ("f4", np.nan, np.float32("nan")),
+        ("u1", 300, 300),
+        ("i1", 1.5, 1.5),
+        ("i4", np.nan, np.nan),
+        ("f4", 1e300, 1e300),
+        ("f4", 0.1, 0.1),
+    ],
+)
+@pytest.mark.parametrize("key", ["_FillValue", "missing_value"])
+def test_what_stands_for_a_missing_value_has_the_dtype_of_the_data_if_that_holds_it(
+    key, dtype, value, typed, tmp_path
+):
+    ds = xr.Dataset({"u": ("x", np.arange(3, dtype=dtype), {key: value})})
+    brs.to_binref(ds, tmp_path / "run")
+    back = brs.open_dataset(tmp_path / "run", decode_cf=False).u.attrs[key]
+    assert type(back) is type(typed)
+    np.testing.assert_equal(back, typed)
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         (np.array([1.0], "longdouble"), "variable 'u': dtype"),

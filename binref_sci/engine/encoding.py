@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,8 +44,9 @@ _CF: Final = frozenset(
         *xr.conventions.CF_RELATED_DATA,
     ]
 )
+_STAND_INS: Final = ("_FillValue", "missing_value")
 _UNIT_KEYS: Final = ("units", "calendar", "dtype")
-_VALUE_KEYS: Final = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
+_VALUE_KEYS: Final = ("scale_factor", "add_offset", *_STAND_INS, "_Unsigned")
 
 
 @dataclass
@@ -269,7 +271,26 @@ def _part(name: str, variable: xr.Variable, compression: str | None, width: int 
     checked_dtype(data.dtype)
     if data.dtype.kind == "O" or isinstance(getattr(data, "_meta", data), np.ma.MaskedArray):
         raise UnsupportedDTypeError("masked arrays cannot be stored; fill them first")
-    return Part(name, dims, data, dict(variable.attrs), Form(not dims, kind), compression)
+    attrs = _with_typed_stand_ins(variable.attrs, data.dtype)
+    return Part(name, dims, data, attrs, Form(not dims, kind), compression)
+
+
+def _with_typed_stand_ins(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return attributes whose values for what is missing have the dtype of the data.
+
+    CF (section 2.5.1) asks for that. xarray relies on it where unsigned integers stand for signed
+    ones: which one 255 stands for follows from its bits, and a Python integer has no width. A
+    value that the dtype cannot hold stays as it is.
+    """
+    typed = dict(attrs)
+    for key in _STAND_INS:
+        value = typed.get(key)
+        if isinstance(value, int | float) and dtype.kind in "iuf":
+            with suppress(OverflowError, ValueError), np.errstate(over="ignore"):
+                cast = dtype.type(value)
+                if cast.item() == value or np.isnan(cast):
+                    typed[key] = cast
+    return typed
 
 
 def check_same(name: str, before: xr.Variable, after: Part) -> None:
