@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from dask.base import tokenize
+from numpy.typing import DTypeLike
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
@@ -110,6 +111,10 @@ class LazyArray(indexing.LazilyIndexedArray):
             )
             new_key = type(new_key)(tuple(cut))
         return super()._updated_key(new_key)
+
+    def __array__(self, dtype: DTypeLike | None = None, /, *, copy: bool | None = None) -> Any:
+        """Read what has been selected, without xarray's look at the version of NumPy each time."""
+        return np.asarray(self.get_duck_array(), dtype=dtype, copy=copy)
 
     def get_duck_array(self) -> Any:
         """Read what has been selected."""
