@@ -35,8 +35,8 @@ from binref_sci.reference import ArrayRef, checked_compression
 from binref_sci.storage import (
     Root,
     create_buffer,
+    found_before,
     identity,
-    is_known,
     made_folder,
     place_of,
     status_of,
@@ -503,7 +503,7 @@ def _find(
     run_directory, outer = os.fspath(call.run_directory), os.fspath(call.output_path)
     # A file known to lie in the output path, and not in the run directory, is looked for
     # there at once, unless one has come in its place: telling so by an error is slow.
-    known = is_known(outer, relative) and not is_known(run_directory, relative)
+    known = found_before(outer, relative) and not found_before(run_directory, relative)
     if not known or os.path.lexists(f"{run_directory}/{relative}"):
         try:
             return run_directory, status_of(run_directory, relative)
