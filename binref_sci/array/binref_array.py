@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from binref_sci import lazy
 from binref_sci.array.finding import find, folder_to_write
 from binref_sci.array.layout import Layout, checked_layout
+from binref_sci.array.stored_array import StoredArray
 from binref_sci.codec import compress
 from binref_sci.dtypes import checked_count, checked_dtype, nbytes_of, to_stored
 from binref_sci.errors import InvalidReferenceError
 from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
-from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
+from binref_sci.plan import Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
 from binref_sci.storage import create_buffer, identity, place_of, truncated, write_at
 from binref_sci.storage.remote import RemotePath
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class BinrefArray:
+class BinrefArray(StoredArray):
     """An array in a buffer: lazy, read-only, sliceable.
 
     It holds a reference and the directory it is resolved in, and no open file. Indexing
@@ -199,21 +200,6 @@ class BinrefArray:
         return self.layout.dtype
 
     @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.layout.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.layout.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the array once loaded."""
-        return nbytes_of(self.layout.shape, self.layout.dtype)
-
-    @property
     def directory(self) -> Path | RemotePath:
         """Absolute directory that `path` is relative to, or a folder of a store."""
         return place_of(self.layout.directory)
@@ -265,16 +251,6 @@ class BinrefArray:
     def load(self) -> NDArray[Any]:
         """Read the whole array into memory: new, writable, private."""
         return self.stored.load().reshape(self.shape)
-
-    def __array__(
-        self,
-        dtype: DTypeLike | None = None,
-        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
-    ) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a BinrefArray is on disk: making a NumPy array of it reads a copy")
-        made = self.load()
-        return made if dtype is None else made.astype(dtype, copy=False)
 
     def reshape(self, *shape: Any) -> BinrefArray:
         """Return the same bytes with another shape; one length may be -1.
@@ -356,18 +332,10 @@ class BinrefArray:
     def __complex__(self) -> complex:
         return complex(self.load())
 
-    def __copy__(self) -> BinrefArray:
-        return self  # read-only, and a copy would not keep `owner`
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> BinrefArray:
-        return self
-
     def __eq__(self, other: object) -> Any:
         """Compare references; with a list of the same shape, as with an array, element by element."""
-        if isinstance(other, list | tuple):
-            return equals_list(self, other)
         if not isinstance(other, BinrefArray):
-            return NotImplemented
+            return super().__eq__(other)
         return (
             self.offset == other.offset
             and self.compressed_size == other.compressed_size
@@ -381,18 +349,10 @@ class BinrefArray:
     def __reduce__(self) -> tuple[Any, ...]:
         return BinrefArray.at, (self.layout, self.offset, self.compressed_size)
 
-    @property
-    def state(self) -> str:
-        """``"on disk"``, or what is wrong with its file; no data is read."""
-        return self.stored.state
-
     def __repr__(self) -> str:
-        codec = "" if self.compression is None else f", {self.compression}"
-        state = self.state
-        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {size_text(self.nbytes)}, "
-            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{codec}{wrong})"
+            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{self._ending})"
         )
 
     def _repr_html_(self) -> str:
@@ -408,12 +368,3 @@ class BinrefArray:
             facts.append(("compression", stored))
         summary = f"{self.shape} {self.dtype.name} {size_text(self.nbytes)}"
         return facts_html("BinrefArray", summary, facts, state=self.state)
-
-
-def equals_list(array: Any, values: Sequence[Any]) -> Any:
-    """Compare an array on disk with lists element by element; they are unequal if shapes differ."""
-    try:
-        given = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        return False
-    return np.asarray(array) == given if given.shape == array.shape else False
