@@ -17,7 +17,7 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
-from binref_sci.plan import Segment, Stored
+from binref_sci.plan import Segment, Stored, fold_offsets
 from binref_sci.storage import identity, place_of
 from binref_sci.storage.remote import RemotePath
 
@@ -99,7 +99,7 @@ class Trajectory(StoredArray):
                     f"in {first.directory!r}"
                 )
             number += len(members)
-            segments += fold(layout.path, members, nbytes_of(layout.shape, layout.dtype))
+            segments += _fold(layout.path, members, nbytes_of(layout.shape, layout.dtype))
         stored = Stored(
             first.directory, tuple(segments), first.shape, first.dtype, first.compression
         )
@@ -364,7 +364,7 @@ class Trajectory(StoredArray):
         )
 
 
-def fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
+def _fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
     """Return references into one buffer as few segments."""
     count = len(members)
     offsets = np.fromiter((m.offset for m in members), dtype=np.int64, count=count)
@@ -372,30 +372,6 @@ def fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
         sizes = np.fromiter((m.compressed_size for m in members), dtype=np.int64, count=count)
         return [Segment(path, 0, count, 0, offsets, sizes)]
     return fold_offsets(path, offsets, nbytes)
-
-
-def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Segment]:
-    """Return uncompressed snapshots of `nbytes` at `offsets` as few segments."""
-    count = len(offsets)
-    if count == 1:
-        return [Segment(path, int(offsets[0]), 1, nbytes)]
-    steps = np.diff(offsets)
-    turns = np.flatnonzero(np.diff(steps)) + 1
-    if not len(turns):
-        return [Segment(path, int(offsets[0]), count, int(steps[0]))]
-    if len(turns) > count // 8:
-        # Scattered: a column of offsets is smaller than a segment for each pair.
-        return [Segment(path, 0, count, 0, offsets)]
-    segments: list[Segment] = []
-    start = 0
-    for turn in [*turns.tolist(), count - 1]:
-        if turn < start:
-            continue  # the gap between two runs is no run of its own
-        stop = turn + 1
-        stride = int(steps[start]) if stop - start > 1 else nbytes
-        segments.append(Segment(path, int(offsets[start]), stop - start, stride))
-        start = stop
-    return segments
 
 
 def _layout_of(ref: BinrefArray) -> Layout:
