@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from binref_sci.plan import Segment, Stored
+from binref_sci.plan import Segment, Stored, fold_offsets
 from binref_sci.reference import ArrayRef
 from binref_sci.storage import Root
-from binref_sci.trajectory import fold_offsets
 from binref_sci.wire import is_array_json, ref_from_json
 
 _LARGEST: Final = 2**63 - 1  # what a file offset can be

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from binref_sci import lazy
-from binref_sci.array import BinrefArray, Layout, equals_list
+from binref_sci.array import BinrefArray, Layout, StoredArray
 from binref_sci.dtypes import nbytes_of
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.journal import Block, Journal
 from binref_sci.labels import Labels
-from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
+from binref_sci.plan import Segment, Stored, fold_offsets
 from binref_sci.storage import identity, place_of
 from binref_sci.storage.remote import RemotePath
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Trajectory:
+class Trajectory(StoredArray):
     """Snapshots of one shape and dtype: a lazy array with one more axis in front.
 
     It holds runs of references, not one object a snapshot. ``len()``, iteration and an
@@ -38,6 +37,8 @@ class Trajectory:
     """
 
     __slots__ = ("_layouts", "_times", "block", "labels", "name", "owner", "stored", "time_attrs")
+
+    stored: Stored
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Trajectory:
                     f"in {first.directory!r}"
                 )
             number += len(members)
-            segments += fold(layout.path, members, nbytes_of(layout.shape, layout.dtype))
+            segments += _fold(layout.path, members, nbytes_of(layout.shape, layout.dtype))
         stored = Stored(
             first.directory, tuple(segments), first.shape, first.dtype, first.compression
         )
@@ -133,21 +134,6 @@ class Trajectory:
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
         return self.stored.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.stored.inner) + 1
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes once loaded."""
-        return nbytes_of(self.shape, self.dtype)
 
     @property
     def compression(self) -> str | None:
@@ -248,25 +234,9 @@ class Trajectory:
         }
         return self.labels.replace(coords={**self.labels.coords, **cut})
 
-    def __eq__(self, other: object) -> Any:
-        """With a list of the same shape, as with an array: compare element by element."""
-        return equals_list(self, other) if isinstance(other, list | tuple) else NotImplemented
-
-    __hash__ = object.__hash__
-
     def load(self) -> NDArray[Any]:
         """Read everything into memory: new, writable, private."""
         return self.stored.load()
-
-    def __array__(
-        self,
-        dtype: DTypeLike | None = None,
-        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
-    ) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a Trajectory is on disk: making a NumPy array of it reads a copy")
-        made = self.load()
-        return made if dtype is None else made.astype(dtype, copy=False)
 
     def to_dask(self, chunks: Any = None) -> da.Array:
         """Return a dask array that reads when computed; nothing is read now.
@@ -344,17 +314,6 @@ class Trajectory:
             self.owner,
         )
 
-    def __copy__(self) -> Trajectory:
-        return self  # read-only, and a copy would not keep `owner`
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Trajectory:
-        return self
-
-    @property
-    def state(self) -> str:
-        """``"on disk"``, or what is wrong with a buffer; no data is read."""
-        return self.stored.state
-
     @property
     def _buffers(self) -> str:
         buffers = len({segment.path for segment in self.segments})
@@ -363,13 +322,10 @@ class Trajectory:
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
         dims = f"dims={self.labels.dims}, " if self.labels.dims else ""
-        codec = "" if self.compression is None else f", {self.compression}"
-        state = self.state
-        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"Trajectory({name}shape={self.shape}, {dims}dtype={self.dtype.name}, "
             f"{size_text(self.nbytes)}, {self._buffers} in {os.fspath(self.directory)!r}"
-            f"{codec}{wrong})"
+            f"{self._ending})"
         )
 
     def _repr_html_(self) -> str:
@@ -408,7 +364,7 @@ class Trajectory:
         )
 
 
-def fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
+def _fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
     """Return references into one buffer as few segments."""
     count = len(members)
     offsets = np.fromiter((m.offset for m in members), dtype=np.int64, count=count)
@@ -416,30 +372,6 @@ def fold(path: str, members: list[BinrefArray], nbytes: int) -> list[Segment]:
         sizes = np.fromiter((m.compressed_size for m in members), dtype=np.int64, count=count)
         return [Segment(path, 0, count, 0, offsets, sizes)]
     return fold_offsets(path, offsets, nbytes)
-
-
-def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Segment]:
-    """Return uncompressed snapshots of `nbytes` at `offsets` as few segments."""
-    count = len(offsets)
-    if count == 1:
-        return [Segment(path, int(offsets[0]), 1, nbytes)]
-    steps = np.diff(offsets)
-    turns = np.flatnonzero(np.diff(steps)) + 1
-    if not len(turns):
-        return [Segment(path, int(offsets[0]), count, int(steps[0]))]
-    if len(turns) > count // 8:
-        # Scattered: a column of offsets is smaller than a segment for each pair.
-        return [Segment(path, 0, count, 0, offsets)]
-    segments: list[Segment] = []
-    start = 0
-    for turn in [*turns.tolist(), count - 1]:
-        if turn < start:
-            continue  # the gap between two runs is no run of its own
-        stop = turn + 1
-        stride = int(steps[start]) if stop - start > 1 else nbytes
-        segments.append(Segment(path, int(offsets[start]), stop - start, stride))
-        start = stop
-    return segments
 
 
 def _layout_of(ref: BinrefArray) -> Layout:

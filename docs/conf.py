@@ -61,6 +61,13 @@ def is_defined_in(module: ModuleType, thing: object) -> bool:
     return getattr(thing, "__module__", None) == module.__name__
 
 
+def has_inner_base(thing: object) -> bool:
+    """Whether a class has members of one that has no page of its own."""
+    if not inspect.isclass(thing) or issubclass(thing, BaseException):
+        return False
+    return any(base.__module__.startswith("binref_sci.") for base in thing.__mro__[1:])
+
+
 def api_page(module_name: str) -> str:
     module = importlib.import_module(module_name)
     lines = [module_name, "=" * len(module_name), "", f".. automodule:: {module_name}", ""]
@@ -68,7 +75,8 @@ def api_page(module_name: str) -> str:
     for name in public_names(module):
         thing = getattr(module, name)
         lines += [f".. {directive_for(thing)}:: {name}"]
-        lines += ["   :members:"] * inspect.isclass(thing) + [""]
+        lines += ["   :members:"] * inspect.isclass(thing)
+        lines += ["   :inherited-members:"] * has_inner_base(thing) + [""]
     return "\n".join(lines)
 
 

@@ -16,8 +16,9 @@ from hypothesis.extra import numpy as npst
 from binref_sci.array import BinrefArray
 from binref_sci.errors import TruncatedBufferError
 from binref_sci.labels import Labels
+from binref_sci.plan import fold_offsets
 from binref_sci.reference import ArrayRef
-from binref_sci.trajectory import Trajectory, fold_offsets
+from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
 from tests.kit import assert_same, bytes_read, open_descriptors, resident, run
 

@@ -488,7 +488,7 @@ def test_mode_a_goes_on_after_the_last_complete_snapshot(tmp_path, compression, 
         if sys.argv[3] == "closed":
             writer.close()
         if sys.argv[3] == "torn":  # a snapshot begun, and its time not
-            os.pwrite(writer._tail.fd, b"torn" * 5, writer._tail.position)
+            os.pwrite(writer._stream.tail.fd, b"torn" * 5, writer._stream.tail.position)
         os._exit(0)
     """
     run(code, tmp_path, compression, end)

@@ -10,7 +10,8 @@ import typer
 from binref_sci.engine import open_dataset
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.notebook.limits import Limits, Rules
-from binref_sci.notebook.movie import SUFFIXES, save
+from binref_sci.notebook.movie import save
+from binref_sci.notebook.savable import SUFFIXES
 from binref_sci.notebook.scene import Scene
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,65 +38,36 @@ from binref_sci.naming import RESULTS_FILE
 from binref_sci.storage import local_folder
 
 PREFIX = "image:"
-_PANEL = "For an image"
+
+_option = partial(typer.Option, show_default=False, rich_help_panel="For an image")
 
 EngineName = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--engine",
         metavar="podman|docker",
         help="Container engine; default: the first of these that is installed.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
 Volumes = Annotated[
     list[str],
-    typer.Option(
+    _option(
         "--volume",
         metavar="SOURCE:TARGET[:ro]",
         help="Further folder for the container; more than once for more.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
 Environment = Annotated[
     list[str],
-    typer.Option(
+    _option(
         "--env",
         metavar="NAME=VALUE",
         help="Environment variable of the component; more than once for more.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
-Network = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="host, or a network of the engine's.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Most memory, such as 2g.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-Cpus = Annotated[
-    float | None,
-    typer.Option(
-        metavar="NUMBER",
-        help="Most processors, such as 1.5.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
+Network = Annotated[str | None, _option(metavar="NAME", help="host, or a network of the engine's.")]
+Memory = Annotated[str | None, _option(metavar="SIZE", help="Most memory, such as 2g.")]
+Cpus = Annotated[float | None, _option(metavar="NUMBER", help="Most processors, such as 1.5.")]
 
 
 @dataclass(frozen=True)

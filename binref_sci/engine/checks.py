@@ -30,6 +30,7 @@ from binref_sci.journal import (
     RECORD_BYTES,
     SUFFIX,
     Journal,
+    SegmentLine,
     locked,
     read_journal,
     read_records,
@@ -190,29 +191,29 @@ class _Check:
         return journal
 
     def _check_journal(self, journal: Journal) -> None:
-        where, directory = f"journal {journal.path.name!r}", journal.directory
-        header = journal.header
+        where, total = f"journal {journal.path.name!r}", journal.header.total
         for buffer in {line.buffer for line in journal.segments}:
             other = self._ranges.setdefault(buffer, journal.path.name)
             if other != journal.path.name:
                 self._problem(f"{where} and {other!r} both claim buffer {buffer!r}")
         self._known |= coordinate_buffers(journal.path)
+        for buffer, stop in self._check_segments(journal, where).items():
+            extra = size_of(journal.directory, buffer) - stop
+            if extra and journal.state != "writing":
+                self._note(f"{where}: {extra} bytes of a torn snapshot at the end of {buffer!r}")
+        self._check_times(journal, where)
+        if journal.state == "interrupted" or (total is not None and journal.count < total):
+            of = "" if total is None else f" of {total}"
+            self._note(f"{where} is {journal.state} with {journal.count}{of} snapshots")
+
+    def _check_segments(self, journal: Journal, where: str) -> dict[str, int]:
+        """Check that each segment lies in its buffer, behind the last; return where they end."""
+        directory = journal.directory
         ends: dict[str, int] = {}
         for number, (line, count) in enumerate(zip(journal.segments, journal.counts, strict=True)):
-            self._known.add(line.buffer)
+            self._known |= {line.buffer} if line.table is None else {line.buffer, line.table}
             size = size_of(directory, line.buffer)
-            if line.table is None:
-                start, stop = line.offset, line.offset + count * line.nbytes
-            else:
-                self._known.add(line.table)
-                held = size_of(directory, line.table) // RECORD_BYTES
-                if held < line.first_record + count:
-                    raise JournalError(
-                        f"{where}, segment {number}: table {line.table!r} holds {held} records, "
-                        f"but {line.first_record + count} are needed"
-                    )
-                start, stop = _extent(directory, line.table, line.first_record, count, where)
-                start = line.offset if not count else start
+            start, stop = _extent(directory, line, count, number, where)
             if stop > size:
                 raise truncated(os.path.join(directory, line.buffer), start, stop - start, size)  # noqa: PTH118  # as in the other messages
             if count and start < ends.get(line.buffer, 0):
@@ -221,15 +222,7 @@ class _Check:
                     f"the one before ends at byte {ends[line.buffer]}"
                 )
             ends[line.buffer] = max(stop, ends.get(line.buffer, 0))
-        for buffer, stop in ends.items():
-            extra = size_of(directory, buffer) - stop
-            if extra and journal.state != "writing":
-                self._note(f"{where}: {extra} bytes of a torn snapshot at the end of {buffer!r}")
-        self._check_times(journal, where)
-        total = header.total
-        if journal.state == "interrupted" or (total is not None and journal.count < total):
-            of = "" if total is None else f" of {total}"
-            self._note(f"{where} is {journal.state} with {journal.count}{of} snapshots")
+        return ends
 
     def _check_times(self, journal: Journal, where: str) -> None:
         time = journal.header.time
@@ -310,10 +303,21 @@ def _stops(segment: Segment, nbytes: int) -> np.ndarray[Any, np.dtype[np.int64]]
     return segment.offset + segment.stride * np.arange(segment.count, dtype=np.int64) + nbytes
 
 
-def _extent(directory: Root, table: str, first: int, count: int, where: str) -> tuple[int, int]:
-    """Return the bytes that compressed snapshots cover, each after the one before."""
+def _extent(
+    directory: Root, line: SegmentLine, count: int, number: int, where: str
+) -> tuple[int, int]:
+    """Return the bytes that the snapshots of a segment cover, each after the one before."""
+    if line.table is None:
+        return line.offset, line.offset + count * line.nbytes
+    table, first = line.table, line.first_record
+    held = size_of(directory, table) // RECORD_BYTES
+    if held < first + count:
+        raise JournalError(
+            f"{where}, segment {number}: table {table!r} holds {held} records, "
+            f"but {first + count} are needed"
+        )
     if not count:
-        return 0, 0
+        return line.offset, 0
     records = read_records(directory, table, first, count)
     stops = records.sum(axis=1)
     wrong = np.flatnonzero((records < 0).any(axis=1))

@@ -15,10 +15,10 @@ from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.journal import SUFFIX, Journal, SegmentLine, TimeBuffer, read_records
 from binref_sci.labels import Labels
-from binref_sci.plan import Segment, Stored
+from binref_sci.plan import Segment, Stored, fold_offsets
 from binref_sci.storage import Root, place_of
 from binref_sci.storage.remote import RemotePath
-from binref_sci.trajectory import Trajectory, fold_offsets
+from binref_sci.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

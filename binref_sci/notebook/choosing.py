@@ -69,14 +69,21 @@ def choose(obj: Any, names: str | Sequence[str] | None) -> list[xr.DataArray]:
             "expected a DataArray, Dataset, Trajectory, dask or NumPy array to play, got "
             f"{type(obj).__name__}"
         )
-    if names is not None:
-        wanted = [names] if isinstance(names, str) else list(names)
-        if not wanted:
-            raise ValueError("names=[] leaves nothing to play")
-        for name in wanted:
-            if name not in obj.variables:
-                raise KeyError(f"no variable {name!r}; there are {sorted(map(str, obj.data_vars))}")
-        return [_playable(obj[name]) for name in wanted]
+    return _most_dimensions(obj) if names is None else _named(obj, names)
+
+
+def _named(obj: xr.Dataset, names: str | Sequence[str]) -> list[xr.DataArray]:
+    wanted = [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        raise ValueError("names=[] leaves nothing to play")
+    for name in wanted:
+        if name not in obj.variables:
+            raise KeyError(f"no variable {name!r}; there are {sorted(map(str, obj.data_vars))}")
+    return [_playable(obj[name]) for name in wanted]
+
+
+def _most_dimensions(obj: xr.Dataset) -> list[xr.DataArray]:
+    """Return the variables of numbers with the most dimensions, as long as these are the same."""
     numeric = [v for v in obj.data_vars.values() if v.dtype.kind in "biuf" and v.ndim > 1]
     if not numeric:
         raise ValueError(
@@ -152,40 +159,41 @@ def moving(
 
 def _drawn(obj: xr.DataArray, x: Hashable | None, y: Hashable | None) -> dict[str, str]:
     """Return the dimension of each axis that is given, by a dimension's or a coordinate's name."""
-    made: dict[str, str] = {}
-    plane: tuple[Hashable, ...] = ()
-    for axis, name in (("x", x), ("y", y)):
-        if name is None:
-            continue
-        if name in obj.dims:
-            made[axis] = str(name)
-            continue
-        if name not in obj.coords:
-            raise ValueError(
-                f"{axis}={name!r} is neither a dimension nor a coordinate of {obj.name!r}, "
-                f"which has {obj.dims} and {sorted(map(str, obj.coords))}"
-            )
-        dims = obj.coords[name].dims
-        if len(dims) == 1:
-            made[axis] = str(dims[0])
-        elif len(dims) == 2:
-            plane = dims
-        else:
-            raise ValueError(
-                f"{axis}={name!r} is a coordinate with dimensions {dims}; one or two can be drawn"
-            )
-    if plane:
-        if x is None or y is None:
-            raise ValueError(
-                f"a coordinate with dimensions {plane} needs both x= and y=, got x={x!r}, y={y!r}"
-            )
-        left = [d for d in plane if d not in made.values()]
-        if len(left) + len(made) != 2:
-            raise ValueError(f"x={x!r} and y={y!r} do not lie along the same two dimensions")
-        for axis in ("x", "y"):
-            if axis not in made:
-                made[axis] = str(left.pop())  # x along the last
+    along = {
+        axis: _along(obj, axis, name) for axis, name in (("x", x), ("y", y)) if name is not None
+    }
+    made = {axis: str(dims[0]) for axis, dims in along.items() if len(dims) == 1}
+    planes = [dims for dims in along.values() if len(dims) == 2]
+    if not planes:
+        return made
+    if x is None or y is None:
+        raise ValueError(
+            f"a coordinate with dimensions {planes[-1]} needs both x= and y=, got x={x!r}, y={y!r}"
+        )
+    left = [d for d in planes[-1] if d not in made.values()]
+    if len(left) + len(made) != 2:
+        raise ValueError(f"x={x!r} and y={y!r} do not lie along the same two dimensions")
+    for axis in ("x", "y"):
+        if axis not in made:
+            made[axis] = str(left.pop())  # x along the last
     return made
+
+
+def _along(obj: xr.DataArray, axis: str, name: Hashable) -> tuple[Hashable, ...]:
+    """Return the dimensions of what is drawn along an axis."""
+    if name in obj.dims:
+        return (name,)
+    if name not in obj.coords:
+        raise ValueError(
+            f"{axis}={name!r} is neither a dimension nor a coordinate of {obj.name!r}, "
+            f"which has {obj.dims} and {sorted(map(str, obj.coords))}"
+        )
+    dims: tuple[Hashable, ...] = obj.coords[name].dims
+    if len(dims) not in (1, 2):
+        raise ValueError(
+            f"{axis}={name!r} is a coordinate with dimensions {dims}; one or two can be drawn"
+        )
+    return dims
 
 
 def _time(obj: xr.DataArray, rest: list[str], drawn: dict[str, str]) -> str:

@@ -218,17 +218,11 @@ def colouring(
     vmin, vmax, given = _agreed(made, vmin, vmax)
     if not values.size:
         values = np.array([1.0, 10.0] if logarithmic else [0.0])
-    if isinstance(levels, Iterable):
-        levels = sorted(float(level) for level in levels)
-        if not levels:
-            raise ValueError("levels is empty: give a number of levels, or boundaries")
-        if not np.isfinite(levels).all():
-            raise ValueError(f"levels must be finite, got {levels}")
+    levels = _checked_levels(levels)
     low, high, divergent = _limits(values, vmin, vmax, center=center, levels=levels, robust=robust)
     if made is not None:
         low = made.vmin = made.vmin if made.vmin is not None else low
         high = made.vmax = made.vmax if made.vmax is not None else high
-    chosen = cmap if cmap is not None else _default(divergent=divergent)
 
     edges: NDArray[np.float64] | None = None
     if isinstance(made, BoundaryNorm):
@@ -244,22 +238,50 @@ def colouring(
     _check_order(low, high, vmin, vmax, logarithmic=logarithmic)
     if low == high:
         low, high = (float(v) for v in LinearLocator(2).tick_values(low, high))
-    extend_given = extend is not None
-    if extend is None:
-        extend = _extend(values, low, high)
-    elif extend not in ("neither", "min", "max", "both"):
-        raise ValueError(f"extend must be 'neither', 'min', 'max' or 'both', got {extend!r}")
+    ends = _extend(values, low, high) if extend is None else _checked_extend(extend)
+    chosen = cmap if cmap is not None else _default(divergent=divergent)
+    table, made = _discrete_or_not(chosen, made, edges, low, high, ends)
+    return Colouring(table, made, ends, "given" if given else rule, label, extend is not None)
 
-    if edges is not None and not isinstance(made, BoundaryNorm):
-        table, boundaries = discrete(chosen, edges, extend)
-        made = boundaries if made is None else made
+
+def _discrete_or_not(
+    cmap: str | Colormap,
+    norm: Normalize | None,
+    edges: NDArray[np.float64] | None,
+    low: float,
+    high: float,
+    extend: str,
+) -> tuple[Colormap, Normalize]:
+    """Return the colormap, with a colour a level where there are levels, and the whole norm."""
+    if isinstance(norm, BoundaryNorm):
+        return colormap(cmap), norm
+    if edges is None:
+        table, own = colormap(cmap), Normalize(low, high)
     else:
-        table = colormap(chosen)
-    if made is None:
-        made = Normalize(low, high)
-    elif made.vmin == made.vmax and not isinstance(made, BoundaryNorm):
-        made.vmin, made.vmax = low, high
-    return Colouring(table, made, extend, "given" if given else rule, label, extend_given)
+        table, own = discrete(cmap, edges, extend)
+    if norm is None:
+        return table, own
+    if norm.vmin == norm.vmax:
+        norm.vmin, norm.vmax = low, high
+    return table, norm
+
+
+def _checked_levels(levels: Any) -> Any:
+    """Return boundaries in order, as a list; a number of levels as it is."""
+    if not isinstance(levels, Iterable):
+        return levels
+    made = sorted(float(level) for level in levels)
+    if not made:
+        raise ValueError("levels is empty: give a number of levels, or boundaries")
+    if not np.isfinite(made).all():
+        raise ValueError(f"levels must be finite, got {made}")
+    return made
+
+
+def _checked_extend(extend: str) -> str:
+    if extend not in ("neither", "min", "max", "both"):
+        raise ValueError(f"extend must be 'neither', 'min', 'max' or 'both', got {extend!r}")
+    return extend
 
 
 def _finite(sample: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,6 @@ number of frames.
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,23 +17,24 @@ from typing import Any, Final
 import numpy as np
 from PIL import Image
 
-from binref_sci.errors import FormatError
-from binref_sci.notebook.animated import GIF_FPS, Animated, Apng, Film, Gif, WebP
+from binref_sci.notebook.animated import Animated, Apng, Film, Gif, WebP
 from binref_sci.notebook.canvas import Canvas
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.inks import Ink
 from binref_sci.notebook.layout import DPI
 from binref_sci.notebook.mp4 import Mp4
-from binref_sci.notebook.reducing import HOW
+from binref_sci.notebook.savable import (
+    check_cells,
+    check_choices,
+    check_pace,
+    check_size,
+    checked_place,
+    chosen_frames,
+)
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import hidden_beside, local_folder
-
-_LEAST_FPS: Final = 0.001  # MP4 has no room for the ages beyond
-_MOST_DPI: Final = 2400.0
-_MOST_PIXELS: Final = 1 << 15  # of a side; matplotlib draws no more than 2^16
-SUFFIXES: Final = (".mp4", ".gif", ".webp", ".apng", ".png", ".html")
+from binref_sci.storage import hidden_beside
 
 _ANIMATED: Final[dict[str, type[Animated]]] = {".gif": Gif, ".apng": Apng, ".webp": WebP}
 
@@ -106,38 +106,15 @@ def save(
     Exception
         What the storage raised for a frame that cannot be read; a note says which frame.
     """
-    place = Path(local_folder(path))
+    place = checked_place(path)
     suffix = place.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise FormatError(
-            f"cannot save to {os.fspath(path)!r}: the name must end in {', '.join(SUFFIXES)}"
-        )
-    if place.is_dir():
-        raise IsADirectoryError(f"cannot save to {os.fspath(path)!r}: that is a folder")
-    if not place.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot save to {os.fspath(path)!r}: there is no folder {str(place.parent)!r}"
-        )
-    chosen = _chosen(scene, frames, index if suffix == ".png" else None)
+    chosen = chosen_frames(scene, frames, index if suffix == ".png" else None)
     if suffix == ".html":
         index = scene.checked(index)
-    if not _LEAST_FPS <= fps <= 1000:
-        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps}")
-    if suffix == ".gif" and fps > GIF_FPS:
-        raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
-    bare = [panel for panel in scene.panels if 0 in panel.shape]
-    if bare:
-        raise FormatError(
-            f"there is nothing to draw: {bare[0].data.name!r} has the sizes "
-            f"{dict(bare[0].data.sizes)}"
-        )
-    _check_size(size, dpi)
-    if reduce not in HOW[1:]:
-        raise ValueError(f"reduce={reduce!r}: use one of {HOW[1:]}")
-    if quality is not None and not 0 <= quality <= 100:
-        raise ValueError(f"quality must be 0 to 100, got {quality}")
-    if size is not None and suffix == ".mp4" and (size[0] % 2 or size[1] % 2):
-        raise ValueError(f"an MP4 has an even width and height, got size={size}")
+    check_pace(suffix, fps)
+    check_cells(scene)
+    check_size(suffix, size, dpi)
+    check_choices(reduce, quality)
     bar = ProgressBar(place.name, len(chosen)) if progress else None
     with partial(place) as path_now, _closing(bar, len(chosen)) as update:
         if suffix == ".html":
@@ -152,19 +129,6 @@ def save(
         else:
             _animated(canvas, path_now, chosen, suffix, fps, loop, quality, update)
     return place
-
-
-def _check_size(size: Any, dpi: float) -> None:
-    if not 0 < dpi <= _MOST_DPI:
-        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi}")
-    if size is None:
-        return
-    try:
-        width, height = (operator.index(length) for length in size)
-    except (TypeError, ValueError):
-        raise ValueError(f"size must be two whole numbers of pixels, got {size!r}") from None
-    if max(width, height) > _MOST_PIXELS:
-        raise ValueError(f"size={size}: at most {_MOST_PIXELS} pixels along each side")
 
 
 def picture(canvas: Canvas, i: int) -> np.ndarray[Any, Any]:
@@ -226,29 +190,6 @@ def _draw(
         canvas.draw(i, ink, pixels)
         add(pixels)
         update(done + 1)
-
-
-def _chosen(scene: Scene, frames: Any, index: int | None) -> Sequence[int]:
-    """Return numbers of frames, counted from the start."""
-    if index is not None and scene.n:
-        return [scene.checked(index)]
-    if frames is None:
-        chosen: Sequence[int] = range(scene.n)
-    elif isinstance(frames, slice):
-        chosen = range(scene.n)[frames]
-    elif isinstance(frames, int | np.integer):
-        raise ValueError(
-            f"frames={frames}: give a slice or a list of numbers, as slice(None, None, 10) for "
-            "every tenth frame"
-        )
-    else:
-        chosen = [scene.checked(int(i)) for i in frames]
-    if not len(chosen):
-        raise FormatError(
-            f"there are no frames to save: {scene.dim!r} has {scene.n}"
-            + ("" if frames is None else f", frames={frames!r} chooses none of them")
-        )
-    return chosen
 
 
 @contextmanager

@@ -6,7 +6,7 @@ elements in one buffer (`boxes`). A box is read with as few ``preadv`` calls as 
 allow, straight into the result where its elements are neighbours.
 """
 
-from binref_sci.plan.segment import Segment
+from binref_sci.plan.segment import Segment, fold_offsets
 from binref_sci.plan.stored import ON_DISK, REMOTE, Stored
 
-__all__ = ["ON_DISK", "REMOTE", "Segment", "Stored"]
+__all__ = ["ON_DISK", "REMOTE", "Segment", "Stored", "fold_offsets"]

@@ -1,4 +1,4 @@
-"""Equal snapshots in one buffer."""
+"""Equal snapshots in one buffer, and offsets folded into few runs of them."""
 
 from __future__ import annotations
 
@@ -57,3 +57,27 @@ class Segment:
         if self.offsets is not None:
             return int(self.offsets[index]), None if self.sizes is None else int(self.sizes[index])
         return self.offset + index * self.stride, None
+
+
+def fold_offsets(path: str, offsets: NDArray[np.int64], nbytes: int) -> list[Segment]:
+    """Return uncompressed snapshots of `nbytes` at `offsets` as few segments."""
+    count = len(offsets)
+    if count == 1:
+        return [Segment(path, int(offsets[0]), 1, nbytes)]
+    steps = np.diff(offsets)
+    turns = np.flatnonzero(np.diff(steps)) + 1
+    if not len(turns):
+        return [Segment(path, int(offsets[0]), count, int(steps[0]))]
+    if len(turns) > count // 8:
+        # Scattered: a column of offsets is smaller than a segment for each pair.
+        return [Segment(path, 0, count, 0, offsets)]
+    segments: list[Segment] = []
+    start = 0
+    for turn in [*turns.tolist(), count - 1]:
+        if turn < start:
+            continue  # the gap between two runs is no run of its own
+        stop = turn + 1
+        stride = int(steps[start]) if stop - start > 1 else nbytes
+        segments.append(Segment(path, int(offsets[start]), stop - start, stride))
+        start = stop
+    return segments

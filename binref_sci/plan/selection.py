@@ -132,52 +132,57 @@ def _even(positions: NDArray[np.intp]) -> Grid | Picks:
 
 def _expanded(key: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return an int, slice, integer array, None (a new axis) or Ellipsis (no axis) an entry."""
-    entries = list(key) if isinstance(key, tuple) else [key]
     parts: list[Any] = []
     masks: list[tuple[int, tuple[int, ...]]] = []  # where, among `parts`, and of which shape
-    used = 0
     ellipsis_at: int | None = None
-    for entry in entries:
+    for entry in key if isinstance(key, tuple) else (key,):
         if entry is Ellipsis:
             if ellipsis_at is not None:
                 raise IndexError("an index can only have a single ellipsis ('...')")
             ellipsis_at = len(parts)
-        elif entry is None or isinstance(entry, slice):
-            parts.append(entry)
-            used += entry is not None
-        elif isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_):
-            parts.append(int(entry))
-            used += 1
-        else:
-            array = np.asarray(entry)
-            if array.dtype == np.bool_:
-                if array.ndim == 0:
-                    raise IndexError("a single bool is not an index here; use a slice")
-                masks.append((len(parts), array.shape))
-                parts.extend(np.nonzero(array))
-                used += array.ndim
-            elif array.dtype.kind in "iu" or not array.size:
-                parts.append(array.astype(np.intp))
-                used += 1
-            else:
-                raise IndexError(
-                    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and "
-                    f"integer or boolean arrays are valid indices, got {entry!r}"
-                )
+            continue
+        made, mask = _parts(entry)
+        if mask is not None:
+            masks.append((len(parts), mask))
+        parts += made
+    used = _axes_of(parts)
     if used > len(shape):
         raise IndexError(f"too many indices: the array has {len(shape)} axes, {used} were indexed")
     fill = [slice(None)] * (len(shape) - used)
     at = len(parts) if ellipsis_at is None else ellipsis_at
-    for place, covered in masks:
-        axis = sum(part is not None for part in parts[:place]) + (len(fill) if place >= at else 0)
-        if shape[axis : axis + len(covered)] != covered:
+    for place, mask in masks:
+        axis = _axes_of(parts[:place]) + (len(fill) if place >= at else 0)
+        covered = shape[axis : axis + len(mask)]
+        if covered != mask:
             raise IndexError(
-                f"boolean index has shape {covered}, but the axes it covers have shape "
-                f"{shape[axis : axis + len(covered)]}"
+                f"boolean index has shape {mask}, but the axes it covers have shape {covered}"
             )
     # An Ellipsis that stands for no axis still comes between two index arrays.
     parts[at:at] = fill if fill or ellipsis_at is None else [Ellipsis]
     return parts
+
+
+def _parts(entry: Any) -> tuple[list[Any], tuple[int, ...] | None]:
+    """Return what an entry asks of each axis it covers, and its shape if it is a mask."""
+    if entry is None or isinstance(entry, slice):
+        return [entry], None
+    if isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_):
+        return [int(entry)], None
+    array = np.asarray(entry)
+    if array.dtype == np.bool_:
+        if array.ndim == 0:
+            raise IndexError("a single bool is not an index here; use a slice")
+        return list(np.nonzero(array)), array.shape
+    if array.dtype.kind in "iu" or not array.size:
+        return [array.astype(np.intp)], None
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and "
+        f"integer or boolean arrays are valid indices, got {entry!r}"
+    )
+
+
+def _axes_of(parts: list[Any]) -> int:
+    return sum(part is not None for part in parts)
 
 
 def _grid(part: Any, length: int, axis: int) -> Grid:

@@ -11,9 +11,8 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,14 +24,8 @@ from binref_sci.call import output_path as running_output_path
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
 from binref_sci.naming import SCRATCH_PREFIX
-from binref_sci.progress import ProgressBar
 from binref_sci.reference import ArrayRef
-from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
-
-PANEL_BYTES: Final = 256 * 1024 * 1024
-"""Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
-columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 _SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call
@@ -178,83 +171,3 @@ def all_or_none(made: Mapping[str, Mapping[str, BinrefArray]]) -> Iterator[None]
             for block in row.values():
                 Path(block.directory, block.path).unlink(missing_ok=True)
         raise
-
-
-def written_columns(
-    columns: Iterator[Mapping[str, NDArray[Any]]],
-    path: str,
-    inner: tuple[int, ...],
-    outputs: list[str],
-    directory: str | os.PathLike[str],
-    memory: int,
-) -> dict[str, BinrefArray]:
-    """Write the blocks of all outputs by one input, as their columns come.
-
-    Parameters
-    ----------
-    columns
-        For each element of the input the derivatives of the outputs; at least one, also
-        where the input has no elements.
-    path, inner
-        Path and shape of the input.
-    outputs
-        Paths of the outputs.
-    directory
-        To write into.
-    memory
-        For columns that wait, in bytes.
-    """
-    total = math.prod(inner)
-    bar = ProgressBar(f"Jacobian by {path}", total)
-    blocks: dict[str, Block] = {}
-    panels: dict[str, NDArray[Any]] = {}
-    spare: dict[str, NDArray[Any]] = {}
-    writing: Future[None] | None = None
-    width = held = first = 0
-
-    def write(start: int, count: int, filled: dict[str, NDArray[Any]]) -> None:
-        for output, block in blocks.items():
-            block.write_columns(start, filled[output][:count])
-
-    with ExitStack() as opened, ThreadPoolExecutor(1) as background:
-        if isinstance(columns, Generator):  # what is kept of an error must not keep it waiting
-            opened.enter_context(closing(columns))
-        for done, column in enumerate(columns):
-            if not blocks:
-                for output in outputs:
-                    found = column[output]
-                    block = Block(
-                        found.shape,
-                        inner,
-                        derivative_dtype(found.dtype),
-                        what=f"the product for output {output!r} and input {path!r}",
-                        output_path=directory,
-                    )
-                    blocks[output] = opened.enter_context(block)
-                each = sum(block.rows * block.dtype.itemsize for block in blocks.values())
-                width = max(1, memory // max(1, each))
-                width = total if total <= width else max(1, width // 2)
-                panels = _panels(width, blocks)
-                spare = _panels(width, blocks) if width < total else {}
-            if not total:
-                break
-            for output, block in blocks.items():
-                panels[output][held] = block.fitted(column[output], block.outer).reshape(-1)
-            held += 1
-            if held == width < total:
-                if writing is not None:
-                    writing.result()
-                writing = background.submit(write, first, held, panels)
-                panels, spare = spare, panels
-                first, held = first + held, 0
-            bar.update(done + 1)
-        if writing is not None:
-            writing.result()
-        if held:
-            write(first, held, panels)
-        bar.close(total)
-        return {output: block.finish() for output, block in blocks.items()}
-
-
-def _panels(width: int, blocks: dict[str, Block]) -> dict[str, NDArray[Any]]:
-    return {output: np.empty((width, block.rows), block.dtype) for output, block in blocks.items()}

@@ -28,7 +28,8 @@ from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, written_columns
+from binref_sci.runtime.blocks import Block, all_or_none
+from binref_sci.runtime.columns import PANEL_BYTES, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import arrays_of, calling, fresh, scratch, shapes_of, throwaway
 

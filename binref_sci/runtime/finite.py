@@ -26,7 +26,8 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, all_or_none, written_columns
+from binref_sci.runtime.blocks import all_or_none
+from binref_sci.runtime.columns import PANEL_BYTES, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.stepping import Algorithm, Eps, Mapper, Stepping, Values
 

@@ -1,34 +1,21 @@
 """Buffers, on disk and in stores: the only package that opens, reads and writes them."""
 
-from binref_sci.storage.local import (
-    BUFFER_SUFFIX,
+from binref_sci.storage.confinement import confine
+from binref_sci.storage.finding import Identity, found_before, identity, size_of, status_of
+from binref_sci.storage.folders import Root, is_url, local_folder, made_folder, place_of, root_of
+from binref_sci.storage.reading import (
     Buffer,
-    Identity,
     OpenBuffer,
-    Root,
-    confine,
-    create_buffer,
-    hidden_beside,
-    identity,
-    is_known,
-    is_url,
-    local_folder,
-    made_folder,
     map_buffer,
     open_buffer,
     opened_buffer,
-    place_of,
     read_into,
     read_into_many,
     require,
-    root_of,
-    size_of,
-    status_of,
-    sync_directory,
     truncated,
-    write_at,
-    write_atomically,
 )
+from binref_sci.storage.replacing import hidden_beside, sync_directory, write_atomically
+from binref_sci.storage.writing import BUFFER_SUFFIX, create_buffer, write_at
 
 __all__ = [
     "BUFFER_SUFFIX",
@@ -38,9 +25,9 @@ __all__ = [
     "Root",
     "confine",
     "create_buffer",
+    "found_before",
     "hidden_beside",
     "identity",
-    "is_known",
     "is_url",
     "local_folder",
     "made_folder",

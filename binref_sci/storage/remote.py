@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from binref_sci.errors import BinrefError, BufferNotFoundError, InvalidReferenceError, StoreError
+from binref_sci.storage.confinement import confined_text
 
 _VERSIONS: Final = (
     *("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "Digest", "checksum"),
@@ -106,19 +107,11 @@ class RemotePath:
         InvalidReferenceError
             For absolute paths, URLs, ``..`` that leads outside, and names that no file has.
         """
-        if not relative or "\0" in relative:
-            raise InvalidReferenceError(f"buffer path {relative!r} is not a file name")
-        if relative.startswith("/") or "\\" in relative or "://" in relative or "::" in relative:
+        if "::" in relative:  # chains stores
             raise InvalidReferenceError(
-                f"buffer path must be relative to {self!r}, with '/' between folders, "
-                f"got {relative!r}"
+                f"buffer path must lie in the store of {self!r}, got {relative!r}"
             )
-        lexical = posixpath.normpath(relative)
-        if lexical in (".", "..") or lexical.startswith("../"):
-            raise InvalidReferenceError(
-                f"buffer path must stay under {self!r}, but {relative!r} leads outside it"
-            )
-        return self / lexical
+        return self / confined_text(os.fspath(self), relative)
 
     def is_file(self) -> bool:
         """Tell whether there is such a file."""

@@ -1,5 +1,6 @@
 """Stream snapshots to buffers, get references back."""
 
-from binref_sci.writer.writing import DEFAULT_MAX_FILE_SIZE, BinrefWriter
+from binref_sci.writer.options import DEFAULT_MAX_FILE_SIZE
+from binref_sci.writer.writing import BinrefWriter
 
 __all__ = ["DEFAULT_MAX_FILE_SIZE", "BinrefWriter"]

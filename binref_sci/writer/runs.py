@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from binref_sci.call import running_call
 from binref_sci.naming import RUN_FILE
 
 
@@ -42,6 +44,13 @@ class Runs:
 
 known_runs = Runs()
 """Those of this process."""
+
+
+def run_of_call(directory: str) -> str:
+    """Return the run of the running call if a writer writes into its run directory, else ""."""
+    call = running_call()
+    inside = call is not None and os.path.abspath(call.run_directory) == directory
+    return call.run_id if call is not None and inside else ""
 
 
 def _running_call(directory: str) -> str | None:

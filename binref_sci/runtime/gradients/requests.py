@@ -41,50 +41,67 @@ def asked(
     chosen_inputs = list(dict.fromkeys(getattr(found, gradient.inputs)))
     chosen_outputs = list(dict.fromkeys(getattr(found, gradient.outputs)))
     faults: list[dict[str, Any]] = []
-    fields: dict[str, tuple[ArrayType, ...]] = {}
-    for which, chosen, schema, tree in (
-        (gradient.inputs, chosen_inputs, inputs, values),
-        (gradient.outputs, chosen_outputs, outputs, None),
-    ):
-        for index, path in enumerate(chosen):
-            try:
-                found_at = _differentiable(schema, path, tree)
-            except paths.PathError as error:
-                faults.append(_fault((which, index), str(error), "path"))
-            else:
-                fields[f"{which}:{path}"] = found_at
+    of_inputs = _annotations(gradient.inputs, chosen_inputs, inputs, values, faults)
+    of_outputs = _annotations(gradient.outputs, chosen_outputs, outputs, None, faults)
     vector: dict[str, Any] = {}
-    if gradient.vector is not None:
-        which = gradient.outputs if gradient.takes_outputs else gradient.inputs
-        chosen = chosen_outputs if gradient.takes_outputs else chosen_inputs
-        given: dict[str, Any] = getattr(found, gradient.vector)
-        wanted = set(chosen)
-        for path in [path for path in given if path not in wanted]:
-            faults.append(
-                _fault(
-                    (gradient.vector, path),
-                    f"{path!r} is not among {which}: {paths.listed(iter(chosen))}",
-                    "extra_key",
-                )
-            )
-        for path in chosen:
-            if path not in given:
-                message = (
-                    f"{path!r} is missing: {gradient.vector} needs an array for each of {which}; "
-                    f"it has {paths.listed(iter(given))}"
-                )
-                faults.append(_fault((gradient.vector, path), message, "missing_key"))
-            elif (known := fields.get(f"{which}:{path}")) is not None:
-                point = None if gradient.takes_outputs else paths.get(values, path)
-                try:
-                    vector[path] = _along(known, given[path], point)
-                except BinrefError as error:
-                    message = f"{path!r}: {error}"
-                    faults.append(_fault((gradient.vector, path), message, "vector"))
+    if gradient.vector is not None and gradient.takes_outputs:
+        vector = _vector(found, gradient, chosen_outputs, of_outputs, None, faults)
+    elif gradient.vector is not None:
+        vector = _vector(found, gradient, chosen_inputs, of_inputs, values, faults)
     if faults:
         _refuse(gradient, faults)
     points = points_of(values, chosen_inputs)
     return Asked(gradient, tuple(chosen_inputs), tuple(chosen_outputs), vector, points)
+
+
+def _annotations(
+    which: str,
+    chosen: list[str],
+    schema: type[BaseModel],
+    tree: BaseModel | None,
+    faults: list[dict[str, Any]],
+) -> dict[str, tuple[ArrayType, ...]]:
+    """Return what the schema says of each path that can be differentiated by; note the others."""
+    made: dict[str, tuple[ArrayType, ...]] = {}
+    for index, path in enumerate(chosen):
+        try:
+            made[path] = _differentiable(schema, path, tree)
+        except paths.PathError as error:
+            faults.append(_fault((which, index), str(error), "path"))
+    return made
+
+
+def _vector(
+    payload: Any,
+    gradient: Gradient,
+    chosen: list[str],
+    fields: Mapping[str, tuple[ArrayType, ...]],
+    tree: BaseModel | None,
+    faults: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the tangents or cotangents, one for each path; note what does not fit."""
+    name = str(gradient.vector)
+    which = gradient.outputs if gradient.takes_outputs else gradient.inputs
+    given: dict[str, Any] = getattr(payload, name)
+    wanted = set(chosen)
+    for path in [path for path in given if path not in wanted]:
+        message = f"{path!r} is not among {which}: {paths.listed(iter(chosen))}"
+        faults.append(_fault((name, path), message, "extra_key"))
+    made: dict[str, Any] = {}
+    for path in chosen:
+        if path not in given:
+            message = (
+                f"{path!r} is missing: {name} needs an array for each of {which}; "
+                f"it has {paths.listed(iter(given))}"
+            )
+            faults.append(_fault((name, path), message, "missing_key"))
+        elif path in fields:
+            point = None if tree is None else paths.get(tree, path)
+            try:
+                made[path] = _along(fields[path], given[path], point)
+            except BinrefError as error:
+                faults.append(_fault((name, path), f"{path!r}: {error}", "vector"))
+    return made
 
 
 def points_of(values: BaseModel, chosen: Iterable[str]) -> dict[str, Point]:

@@ -6,9 +6,8 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,71 +15,25 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from binref_sci import lazy
-from binref_sci.call import output_path as running_output_path
-from binref_sci.call import running_call
+from binref_sci.array.finding import find, folder_to_write
+from binref_sci.array.layout import Layout, checked_layout
+from binref_sci.array.stored_array import StoredArray
 from binref_sci.codec import compress
-from binref_sci.dtypes import (
-    checked_count,
-    checked_dtype,
-    checked_shape,
-    dtype_on_disk,
-    nbytes_of,
-    to_stored,
-)
-from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, NoOutputPathError
+from binref_sci.dtypes import checked_count, checked_dtype, nbytes_of, to_stored
+from binref_sci.errors import InvalidReferenceError
 from binref_sci.html import facts_html, size_text
 from binref_sci.labels import Labels
-from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
+from binref_sci.plan import Segment, Stored
 from binref_sci.reference import ArrayRef, checked_compression
-from binref_sci.storage import (
-    Root,
-    create_buffer,
-    identity,
-    is_known,
-    made_folder,
-    place_of,
-    status_of,
-    truncated,
-    write_at,
-)
+from binref_sci.storage import create_buffer, identity, place_of, truncated, write_at
 from binref_sci.storage.remote import RemotePath
 
 if TYPE_CHECKING:
     import dask.array as da
     import xarray as xr
 
-_CLOCK_GRAIN_NS = 20_000_000
-"""How far a file's time stamp may lag behind the clock: kernels stamp at their tick."""
 
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What equal arrays in one buffer share; a reference adds its offset.
-
-    Parameters
-    ----------
-    directory
-        Absolute directory that `path` is relative to, or a folder of a store.
-    path
-        Buffer, with ``/`` between folders.
-    shape, dtype, compression
-        As in `ArrayRef`.
-    owner
-        Kept alive with the arrays: a scratch folder that ends with them.
-    part_of
-        Shape of the whole field, where the arrays are one block of it.
-    """
-
-    directory: Root
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    compression: str | None = None
-    owner: object = field(default=None, compare=False, repr=False)
-    part_of: tuple[int, ...] | None = field(default=None, compare=False)
-
-
-class BinrefArray:
+class BinrefArray(StoredArray):
     """An array in a buffer: lazy, read-only, sliceable.
 
     It holds a reference and the directory it is resolved in, and no open file. Indexing
@@ -160,7 +113,7 @@ class BinrefArray:
         """
         checked_compression(compression)
         data = to_stored(array)
-        directory = _directory(output_path)
+        directory = folder_to_write(output_path)
         stored = data if compression is None else compress(data)
         name, fd = create_buffer(directory)
         try:
@@ -218,9 +171,8 @@ class BinrefArray:
         relative = os.fspath(path)
         if not isinstance(relative, str):
             raise InvalidReferenceError(f"buffer path must be text, got {relative!r}")
-        layout_of: Callable[..., Layout] = _layout if _plain(shape, dtype) else _layout.__wrapped__
-        directory, status = _find(relative, shared=shared, output_path=output_path)
-        layout = layout_of(directory, relative, shape, dtype, compression)
+        directory, status = find(relative, shared=shared, output_path=output_path)
+        layout = checked_layout(directory, relative, shape, dtype, compression)
         if type(offset) is not int or offset < 0:
             offset = checked_count(offset, f"offset into {relative!r}")
         if (compression is None) != (compressed_size is None):
@@ -246,21 +198,6 @@ class BinrefArray:
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
         return self.layout.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.layout.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.layout.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the array once loaded."""
-        return nbytes_of(self.layout.shape, self.layout.dtype)
 
     @property
     def directory(self) -> Path | RemotePath:
@@ -315,16 +252,6 @@ class BinrefArray:
         """Read the whole array into memory: new, writable, private."""
         return self.stored.load().reshape(self.shape)
 
-    def __array__(
-        self,
-        dtype: DTypeLike | None = None,
-        copy: bool | None = None,  # noqa: FBT001  # NumPy's protocol
-    ) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a BinrefArray is on disk: making a NumPy array of it reads a copy")
-        made = self.load()
-        return made if dtype is None else made.astype(dtype, copy=False)
-
     def reshape(self, *shape: Any) -> BinrefArray:
         """Return the same bytes with another shape; one length may be -1.
 
@@ -343,15 +270,7 @@ class BinrefArray:
             raise ValueError(
                 f"cannot reshape {self.size} elements of shape {self.shape} into {tuple(wanted)}"
             )
-        layout = self.layout
-        made = Layout(
-            layout.directory,
-            layout.path,
-            tuple(lengths),
-            layout.dtype,
-            layout.compression,
-            layout.owner,
-        )
+        made = replace(self.layout, shape=tuple(lengths), part_of=None)
         return BinrefArray.at(made, self.offset, self.compressed_size)
 
     def to_dask(self, chunks: Any = None) -> da.Array:
@@ -413,18 +332,10 @@ class BinrefArray:
     def __complex__(self) -> complex:
         return complex(self.load())
 
-    def __copy__(self) -> BinrefArray:
-        return self  # read-only, and a copy would not keep `owner`
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> BinrefArray:
-        return self
-
     def __eq__(self, other: object) -> Any:
         """Compare references; with a list of the same shape, as with an array, element by element."""
-        if isinstance(other, list | tuple):
-            return equals_list(self, other)
         if not isinstance(other, BinrefArray):
-            return NotImplemented
+            return super().__eq__(other)
         return (
             self.offset == other.offset
             and self.compressed_size == other.compressed_size
@@ -436,20 +347,12 @@ class BinrefArray:
         return hash((layout.directory, layout.path, self.offset, layout.shape))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.layout, self.offset, self.compressed_size)
-
-    @property
-    def state(self) -> str:
-        """``"on disk"``, or what is wrong with its file; no data is read."""
-        return self.stored.state
+        return BinrefArray.at, (self.layout, self.offset, self.compressed_size)
 
     def __repr__(self) -> str:
-        codec = "" if self.compression is None else f", {self.compression}"
-        state = self.state
-        wrong = "" if state in (ON_DISK, REMOTE) else f", {state}"
         return (
             f"BinrefArray(shape={self.shape}, dtype={self.dtype.name}, {size_text(self.nbytes)}, "
-            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{codec}{wrong})"
+            f"{self.buffer!r} in {os.fspath(self.layout.directory)!r}{self._ending})"
         )
 
     def _repr_html_(self) -> str:
@@ -465,93 +368,3 @@ class BinrefArray:
             facts.append(("compression", stored))
         summary = f"{self.shape} {self.dtype.name} {size_text(self.nbytes)}"
         return facts_html("BinrefArray", summary, facts, state=self.state)
-
-
-def equals_list(array: Any, values: Sequence[Any]) -> Any:
-    """Compare an array on disk with lists element by element; they are unequal if shapes differ."""
-    try:
-        given = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        return False
-    return np.asarray(array) == given if given.shape == array.shape else False
-
-
-def _rebuild(layout: Layout, offset: int, compressed_size: int | None) -> BinrefArray:
-    return BinrefArray.at(layout, offset, compressed_size)
-
-
-def _directory(output_path: str | os.PathLike[str] | None) -> str:
-    """Return the absolute directory to write into, made if it was named and is missing."""
-    if output_path is None:
-        return os.fspath(running_output_path())
-    return made_folder(output_path)
-
-
-def _find(
-    relative: str, *, shared: bool, output_path: str | os.PathLike[str] | None
-) -> tuple[str, os.stat_result]:
-    """Return the directory that a relative path is found in, and the file's status."""
-    if output_path is not None:
-        directory = _absolute(output_path)
-        return directory, status_of(directory, relative)
-    call = running_call()
-    if call is None:
-        raise NoOutputPathError(
-            f"from_file({relative!r}) needs the directory it is relative to: there is no running "
-            "call here (the threads of a pool do not see it); pass output_path="
-        )
-    run_directory, outer = os.fspath(call.run_directory), os.fspath(call.output_path)
-    # A file known to lie in the output path, and not in the run directory, is looked for
-    # there at once, unless one has come in its place: telling so by an error is slow.
-    known = is_known(outer, relative) and not is_known(run_directory, relative)
-    if not known or os.path.lexists(f"{run_directory}/{relative}"):
-        try:
-            return run_directory, status_of(run_directory, relative)
-        except BufferNotFoundError:
-            if outer == run_directory:
-                raise
-    places = f"neither in the run directory {run_directory!r} nor in the output path {outer!r}"
-    try:
-        status = status_of(outer, relative)
-    except BufferNotFoundError as error:
-        raise BufferNotFoundError(f"file {relative!r} exists {places}") from error
-    if not shared and status.st_mtime_ns < call.started_ns - _CLOCK_GRAIN_NS:
-        raise BufferNotFoundError(
-            f"file {relative!r} of this call exists {places}: the one in the output path was last "
-            "modified before the call began; pass shared=True if it is meant all the same"
-        )
-    return outer, status
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    return _normal(text) if text.startswith("/") else os.path.abspath(text)
-
-
-@lru_cache(maxsize=256)
-def _normal(path: str) -> str:
-    return os.path.abspath(path)  # of an absolute path: no matter of the working directory
-
-
-def _plain(shape: Any, dtype: Any) -> bool:
-    """Tell whether these can be a cache key: (True, 2) and (1.0, 2) equal (1, 2)."""
-    return (
-        type(shape) is tuple
-        and _INT.issuperset(map(type, shape))
-        and isinstance(dtype, _HASHABLE_DTYPES)
-    )
-
-
-_INT = frozenset([int])
-_HASHABLE_DTYPES = (str, type, np.dtype)
-
-
-@lru_cache(maxsize=256)
-def _layout(directory: str, path: str, shape: Any, dtype: Any, compression: str | None) -> Layout:
-    return Layout(
-        directory,
-        path,
-        checked_shape(shape),
-        dtype_on_disk(dtype),
-        checked_compression(compression),
-    )
