@@ -1,29 +1,11 @@
-"""Holding a component's gradient endpoints against finite differences.
-
-For each input a few random directions are drawn, and the outputs' derivatives along them
-are had by central differences. Then, for each output and input,
-
-- the block of ``jacobian`` times the direction,
-- ``jacobian_vector_product`` along the direction,
-- the direction's product with ``vector_jacobian_product`` of a random cotangent
-
-are compared with what the differences say. A wrong entry shows in every direction, so a
-few do for inputs of any size, and the number of evaluations does not depend on it.
-
-The error is the largest difference, relative to the largest derivative that either side
-has along this direction. What the rounding of the outputs leaves of a difference is allowed
-on top: below it nothing is known. Of complex products the real parts are compared, along
-complex directions: all that a real input by a complex output has.
-"""
+"""Asking the endpoints of a component for what the differences say."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -34,158 +16,39 @@ from binref_sci.call import entering
 from binref_sci.errors import BinrefError, ComponentError, PayloadError
 from binref_sci.matrix import Matrix
 from binref_sci.runtime import paths
+from binref_sci.runtime.checking.comparison import Comparison, error_of
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.endpoint import checked_payload, differentiated
+from binref_sci.runtime.endpoint import differentiated
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.gradients.requests import points_of
-from binref_sci.runtime.probing import fresh, scratch
+from binref_sci.runtime.probing import fresh
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.stepping import Stepping
-
-DIRECTIONS: Final = 3
-"""Random directions for each input."""
 
 _ROUNDING: Final = 4.0  # roundings of an output that are allowed for in a difference
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One endpoint, for one output and one input.
-
-    Parameters
-    ----------
-    endpoint, output, path
-        What was compared; `path` is that of the input.
-    error
-        Largest error, relative as the module tells; infinite for what is not finite.
-    tolerance
-        What is allowed.
-    reason
-        Why there is no error to tell, if the endpoint failed or they could not be compared.
-    compared
-        False for an input of whole numbers, which finite differences cannot move.
-    """
-
-    endpoint: str
-    output: str
-    path: str
-    error: float
-    tolerance: float
-    reason: str = ""
-    compared: bool = True
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the error is allowed, as far as they were compared."""
-        return not self.compared or self.error <= self.tolerance
-
-
-def check_gradients(
-    component: Component,
-    payload: bytes | str | Mapping[str, Any],
-    *,
-    folder: Path,
-    inputs: list[str] | None = None,
-    outputs: list[str] | None = None,
-    endpoints: list[str] | None = None,
-    directions: int = DIRECTIONS,
-    eps: float | None = None,
-    rtol: float | None = None,
-    seed: int = 0,
-    input_path: Path | None = None,
-) -> Iterator[Comparison]:
-    """Compare a component's gradient endpoints with central differences.
+@dataclass
+class Check:
+    """One component at some inputs.
 
     Parameters
     ----------
     component
         The component.
-    payload
-        As for ``apply``: ``{"inputs": {...}}``.
-    folder
-        To compute in; nothing is left there.
-    inputs, outputs
-        Paths; default: all differentiable ones with elements.
-    endpoints
-        Default: all that the component has.
-    directions
-        Random directions for each input.
-    eps
-        Length of a step; default: see `binref_sci.runtime.finite`.
-    rtol
-        Largest relative error allowed; default: ten times the square of the relative step,
-        and at least 1e-5: for float64 1e-5, for float32 2.5e-4.
-    seed
-        Of the random numbers.
-    input_path
-        Folder that references in the payload resolve in.
-
-    Yields
-    ------
-    Comparison
-        For each endpoint, output and input.
-
-    Raises
-    ------
-    PayloadError
-        If the payload does not fit, or there is nothing to compare.
-    ComponentError
-        If ``apply`` fails.
+    run
+        To call it in.
+    values
+        Its inputs.
+    outputs, inputs
+        Paths of what is compared.
+    known
+        The outputs at these inputs, by path.
+    eps, rtol
+        As for `check_gradients`.
     """
-    values, _ = checked_payload(component, "apply", payload, input_path)
-    there = [name for name in GRADIENTS if name in component.endpoints]
-    chosen = _chosen(endpoints, there, f"gradient endpoint of component {component.name!r}")
-    with scratch(folder) as place:
-        run = RunDirectory(place)
-        try:
-            with entering(run.call):
-                made = component.module.apply(fresh(values))
-                fields = component.output_schema, component.input_schema
-                if not isinstance(made, fields[0]):
-                    made = fields[0].model_validate(made)
-                known = {
-                    path: np.asarray(paths.get(made, path)) for path in _existing(made, fields[0])
-                }
-        except (Exception, SystemExit) as error:
-            raise ComponentError(
-                f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
-            ) from error
-        filled = {
-            path: np.asarray(paths.get(values, path)).dtype
-            for path in _existing(values, fields[1])
-            if np.size(paths.get(values, path))
-        }
-        floating = [path for path, dtype in filled.items() if dtype.kind in "fc"]
-        wrt = _chosen(inputs, floating, "differentiable input with floating-point elements")
-        of = _chosen(
-            outputs, [path for path, each in known.items() if each.size], "differentiable output"
-        )
-        check = _Check(component, run, values, of, wrt, known, eps, rtol)
-        yield from check.all(chosen, directions, np.random.default_rng(seed))
-        if inputs is None:
-            for endpoint, output, path in itertools.product(chosen, of, filled):
-                if path not in floating:
-                    reason = f"{filled[path].name}: whole numbers cannot be moved a little"
-                    yield Comparison(
-                        endpoint, output, path, math.nan, math.nan, reason, compared=False
-                    )
 
-
-def _existing(tree: Any, schema: type[BaseModel]) -> list[str]:
-    return list(paths.existing(tree, schema))
-
-
-def _chosen(asked: list[str] | None, there: list[str], what: str) -> list[str]:
-    wrong = [each for each in asked or () if each not in there]
-    if wrong or not there:
-        first = f"{wrong[0]!r} is no {what}" if wrong else f"there is no {what}"
-        raise PayloadError(f"{first}; there are {paths.listed(iter(there))}")
-    return list(dict.fromkeys(asked or there))
-
-
-@dataclass
-class _Check:
     component: Component
     run: RunDirectory
     values: BaseModel
@@ -303,16 +166,16 @@ class _Check:
             block = made[output][path]
             rows = block.ndim - tangent.ndim
             found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
-            return _error(found, slope, rounding, allowed)
+            return error_of(found, slope, rounding, allowed)
         if endpoint == "jacobian_vector_product":
             if isinstance(made, str):
                 return math.inf, made
-            return _error(np.asarray(made[output]), slope, rounding, allowed)
+            return error_of(np.asarray(made[output]), slope, rounding, allowed)
         cotangent = _drawn(random, slope.shape, self.known[output].dtype)
         made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
         if isinstance(made, str):
             return math.inf, made
-        return _error(
+        return error_of(
             np.sum(np.asarray(made[path]) * tangent).real,
             np.sum(cotangent * slope).real,
             rounding * float(np.sum(np.abs(cotangent))),
@@ -335,34 +198,6 @@ class _Check:
         kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
         unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))
-
-
-def _error(
-    found: Any, expected: Any, rounding: float, allowed: float, scale: float = 0.0
-) -> tuple[float, str]:
-    """Return the error of a derivative, and what is wrong with it if it is no number.
-
-    Parameters
-    ----------
-    found, expected
-        What the component and what the differences say.
-    rounding
-        How far the differences may be off.
-    allowed
-        Largest relative error that is allowed.
-    scale
-        Size of what was summed up, if it was.
-    """
-    if np.shape(found) != np.shape(expected):
-        return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
-    if not np.all(np.isfinite(found)):
-        return math.inf, "holds numbers that are not finite"
-    sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
-    # an error as large as the rounding is just allowed
-    largest = max(*sides, scale, rounding / allowed if allowed > 0 else 0.0)
-    if largest == 0.0:
-        return 0.0, ""
-    return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
 
 
 def _drawn(
