@@ -780,6 +780,58 @@ def test_the_openapi_document_says_what_clients_look_for(tmp_path):
         assert reference.rpartition("/")[2] in schemas
 
 
+DEFAULTS = """
+    class Inner(BaseModel):
+        w: Array[(2,), Float32] = np.array([1, np.inf], "float32")
+    class Arrays(BaseModel):
+        swapped: Array[(3,), Float64] = np.array([1, np.nan, 3], ">f8")
+        ragged: list[Array[(None,), Int64]] = [np.arange(2), np.arange(1)]
+        named: dict[str, Array[..., None]] = {"a": np.ones((2, 1), "uint8")}
+        pair: tuple[Array[(1,), Bool], int] = (np.array([True]), 3)
+        inner: Inner = Inner()
+        scalar: Array[(), Float64] = np.float64(3)
+        turned: Array[(), Complex128] = 1 - 2j
+        maybe: Array[(2,), Float64] | None = None
+    class InputSchema(Arrays):
+        real: float = np.float32(0.5)
+        whole: int = np.int64(4)
+        flag: bool = np.bool_(True)
+    class OutputSchema(Arrays):
+        nothing: Array[(1,), Float64] = np.zeros(1)
+    def apply(inputs): return {name: getattr(inputs, name) for name in Arrays.model_fields}
+    def abstract_eval(inputs): return inputs
+"""
+
+
+def test_defaults_with_numpy_in_them_are_in_the_document_as_a_caller_would_write_them(tmp_path):
+    component = loaded(tmp_path / "c", DEFAULTS)
+    schemas = orjson.loads(orjson.dumps(component.openapi()))["components"]["schemas"]
+    fields = schemas["InputSchema"]["properties"]
+    assert fields["swapped"]["default"] == {
+        "object_type": "array",
+        "shape": [3],
+        "dtype": "float64",
+        "data": {"buffer": [1.0, None, 3.0], "encoding": "json"},
+    }
+    assert [each["shape"] for each in fields["ragged"]["default"]] == [[2], [1]]
+    assert fields["pair"]["default"][1] == 3
+    assert fields["maybe"]["default"] is None
+    assert [fields[name]["default"] for name in ("real", "whole", "flag")] == [0.5, 4, True]
+    assert schemas["OutputSchema"]["properties"]["nothing"]["default"]["shape"] == [1]
+    given = {name: field["default"] for name, field in fields.items()}
+    written = call(component, given, tmp_path / "written")
+    left_out = call(component, {}, tmp_path / "left-out")
+    assert written.body() == left_out.body()
+
+
+def test_the_document_of_abstract_eval_tells_defaults_by_shape_and_dtype(tmp_path):
+    component = loaded(tmp_path / "c", DEFAULTS)
+    fields = component.openapi()["components"]["schemas"]["Abstract_InputSchema"]["properties"]
+    assert fields["swapped"]["default"] == {"shape": [3], "dtype": "float64"}
+    assert fields["inner"]["default"] == {"w": {"shape": [2], "dtype": "float32"}}
+    assert fields["named"]["default"] == {"a": {"shape": [2, 1], "dtype": "uint8"}}
+
+
 def test_experimental_offers_what_it_has():
     assert {"BinrefArray", "BinrefWriter"} <= set(experimental.__all__)
     assert experimental.BinrefArray is BinrefArray

@@ -14,6 +14,7 @@ Which it is travels in pydantic's validation context, so the same model serves a
 
 from binref_sci.runtime.schema.abstract import ShapeDType
 from binref_sci.runtime.schema.annotation import ArrayType, Shape
+from binref_sci.runtime.schema.defaults import GenerateJsonSchemaWithArrays
 from binref_sci.runtime.schema.document import json_schema
 from binref_sci.runtime.schema.dumping import array_to_json, serialization_context
 from binref_sci.runtime.schema.fitting import broadcast_shape
@@ -49,6 +50,7 @@ __all__ = [
     "Float32",
     "Float64",
     "Foldable",
+    "GenerateJsonSchemaWithArrays",
     "Int8",
     "Int16",
     "Int32",
