@@ -65,6 +65,7 @@ def call(
     compression: str | None = None,
     input_path: str | os.PathLike[str] | None = None,
     prefix: str | None = None,
+    as_text: bool = True,
 ) -> Response:
     """Call an endpoint of a component.
 
@@ -88,6 +89,9 @@ def call(
     prefix
         Put before references on the wire; default: what leads from the output path to
         the run directory.
+    as_text
+        False for who takes the value and not the text: no warning then tells what it costs
+        to have arrays on disk in a text.
 
     Raises
     ------
@@ -130,6 +134,7 @@ def call(
             directory=run.path,
             prefix=run.prefix if prefix is None else prefix,
             compression=compression,
+            as_text=as_text,
         )
         if output_format == "json+binref" and endpoint != "abstract_eval":
             run.write_results(encoding.pieces(of_folder=True))
