@@ -730,6 +730,66 @@ def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):
         assert len(list((tmp_path / folder).glob("run_*"))) == 10
 
 
+# ------------------------------------------------------------------- what is repeated of a payload
+
+LONG = "a" * 100_000
+
+
+def reference(buffer):
+    data = {"buffer": buffer, "encoding": "binref"}
+    return {"shape": [2], "dtype": "float64", "data": data}
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("apply", {"inputs": {"x": reference(LONG)}}),
+        ("apply", {"inputs": {"x": reference(f"../{LONG}")}}),
+        ("apply", {"inputs": {"x": reference(f"/{LONG}")}}),
+        ("apply", {"inputs": {"x": reference(f"{LONG}:1:2:3")}}),
+        ("apply", {"inputs": {"x": {"shape": [1] * 100_000, "dtype": LONG, "data": {}}}}),
+        ("apply", {"inputs": {"x": [LONG]}}),
+        ("apply", {"inputs": {LONG: 1}}),
+        ("apply", {"inputs": {"named": {LONG: "x"}}}),
+        ("apply", {"inputs": {"either": {"kind": LONG}}}),
+        ("apply", {LONG: {}}),
+        (LONG, {"inputs": {}}),
+        ("jacobian", {"inputs": {}, "jac_inputs": [LONG], "jac_outputs": [f"[{LONG}]"]}),
+        ("jacobian", {"inputs": {"named": {LONG: [1.0]}}, "jac_inputs": ["y"], "jac_outputs": ["y"]}),
+        ("jacobian", {"inputs": {"mixed": LONG}, "jac_inputs": ["mixed"], "jac_outputs": ["y"]}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("input_path", [None, "input"])
+def test_a_complaint_does_not_repeat_all_that_was_sent(tmp_path, name, payload, input_path):
+    component = loaded(
+        tmp_path / "c",
+        """
+        from typing import Literal
+        from pydantic import Field
+        class A(BaseModel):
+            kind: Literal["a"] = "a"
+        class B(BaseModel):
+            kind: Literal["b"] = "b"
+        class InputSchema(BaseModel):
+            x: Differentiable[Array[(None,), Float64]] = [0.0]
+            named: dict[str, Differentiable[Array[(None,), Float64]]] = {}
+            either: Annotated[A | B, Field(discriminator="kind")] = A()
+            mixed: Differentiable[Float64] | str = 0.0
+        class OutputSchema(BaseModel):
+            y: Differentiable[Array[(None,), Float64]]
+        def apply(inputs): return {"y": inputs.x}
+        def jacobian(inputs, jac_inputs, jac_outputs): return {}
+        """,
+    )
+    run = RunDirectory.new(tmp_path / "out")
+    if input_path is not None:
+        input_path = tmp_path
+    with pytest.raises(PayloadError) as caught:
+        endpoint.call(component, name, payload, run=run, input_path=input_path)
+    assert len(str(caught.value)) < 5000
+    assert len(orjson.dumps(caught.value.errors)) < 5000
+
+
 # ------------------------------------------------------------------- OpenAPI
 
 

@@ -24,6 +24,7 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import ArrayRef
@@ -227,7 +228,7 @@ def written_columns(
                         found.shape,
                         inner,
                         derivative_dtype(found.dtype),
-                        what=f"the product for output {output!r} and input {path!r}",
+                        what=f"the product for output {shown(output)} and input {shown(path)}",
                         output_path=directory,
                     )
                     blocks[output] = opened.enter_context(block)

@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, written_columns
@@ -139,7 +140,7 @@ def _rows(
 def _check_imaginary(cotangent: NDArray[Any], row: NDArray[Any], output: str, path: str) -> None:
     if cotangent.dtype.kind == "c" and row.dtype.kind != "c":
         raise ComponentError(
-            f"output {output!r} is {cotangent.dtype.name}, and its product for input {path!r} is "
+            f"output {shown(output)} is {cotangent.dtype.name}, and its product for input {shown(path)} is "
             f"{row.dtype.name}: a row of the Jacobian would lack its imaginary part; use "
             "jacobian_from_jvp or finite differences"
         )
@@ -153,7 +154,7 @@ def _block(
     path: str,
     directory: Folder,
 ) -> Block:
-    what = f"the product for output {output!r} and input {path!r}"
+    what = f"the product for output {shown(output)} and input {shown(path)}"
     return Block(outer, point.shape, derivative_dtype(dtype), what=what, output_path=directory)
 
 

@@ -17,7 +17,8 @@ import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, FormatError, PayloadError, told
+from binref_sci.errors import ComponentError, FormatError, PayloadError
+from binref_sci.messages import complaint, fault, shortened, shown, told
 from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
@@ -139,7 +140,7 @@ def call(
         if output_format == "json+binref" and endpoint != "abstract_eval":
             run.write_results(encoding.pieces(of_folder=True))
     except BaseException as error:
-        run.end("failed", {"error": f"{type(error).__name__}: {told(error)}"[:2000]})
+        run.end("failed", {"error": shortened(f"{type(error).__name__}: {told(error)}")})
         known = ComponentError | FormatError | PayloadError
         if isinstance(error, known) or not isinstance(error, Exception):
             raise
@@ -163,9 +164,7 @@ def parse(payload: bytes | bytearray | memoryview | str) -> Any:
     except (orjson.JSONDecodeError, RecursionError) as error:
         message = f"the payload is not valid JSON: {error}"
         place = getattr(error, "pos", 0)
-        raise PayloadError(
-            message, [{"loc": [place], "msg": message, "type": "json_invalid"}]
-        ) from error
+        raise PayloadError(message, [fault([place], message, "json_invalid")]) from error
 
 
 def checked_payload(
@@ -186,7 +185,7 @@ def checked_payload(
     model = component.payloads.get(endpoint)
     if model is None:
         raise PayloadError(
-            f"component {component.name!r} has no endpoint {endpoint!r}; "
+            f"component {component.name!r} has no endpoint {shown(endpoint)}; "
             f"it has {', '.join(component.endpoints)}"
         )
     body = dict(payload) if isinstance(payload, Mapping) else parse(payload)
@@ -197,7 +196,7 @@ def checked_payload(
     except ValidationError as error:
         entries = _entries(error)
         raise PayloadError(
-            _complaint(entries, f"the payload does not fit {endpoint}"), entries
+            complaint(f"the payload does not fit {endpoint}", entries), entries
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     gradient = GRADIENTS.get(endpoint)
@@ -223,24 +222,14 @@ def _digest(inputs: BaseModel) -> str | None:
         # text may be nested deeper, and a component that hands it back must not be blamed.
         if "depth exceeded" in str(error.__cause__) or isinstance(error.__cause__, RecursionError):
             message = "the inputs are nested too deep: no more than 250 levels can be written again"
-            raise PayloadError(
-                message, [{"loc": ["inputs"], "msg": message, "type": "too_deep"}]
-            ) from error
+            raise PayloadError(message, [fault(["inputs"], message, "too_deep")]) from error
         return None  # a type that has no JSON form; inputs need none
 
 
 def _entries(error: ValidationError) -> list[dict[str, Any]]:
     """Return one entry a fault; inputs are left out, they may be large."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in found]
-
-
-def _complaint(entries: list[dict[str, Any]], what: str) -> str:
-    lines = [
-        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
-    ]
-    more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
-    return f"{what}: " + "; ".join(lines[:10] + more)
+    return [fault(each["loc"], each["msg"], each["type"]) for each in found]
 
 
 def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **named: Any) -> Any:
@@ -316,7 +305,7 @@ def _outputs(
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
-        raise ComponentError(_complaint(_entries(error), what)) from error
+        raise ComponentError(complaint(what, _entries(error))) from error
     return checked
 
 

@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from binref_sci.call import Call, entering, running_call
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.runtime import paths
 from binref_sci.runtime.schema import ShapeDType
@@ -105,7 +106,7 @@ def arrays_of(made: Any, wanted: Iterable[str], what: str) -> dict[str, NDArray[
     found: dict[str, NDArray[Any]] = {}
     for key in wanted:
         if not isinstance(made, Mapping) or key not in made:
-            raise ComponentError(f"the result of {what} lacks {key!r}")
+            raise ComponentError(f"the result of {what} lacks {shown(key)}")
         found[key] = np.asarray(made[key])
     return found
 
@@ -139,7 +140,7 @@ def _at(made: Any, path: str) -> Any:
     try:
         return paths.get(made, path)
     except paths.PathError as error:
-        raise ComponentError(f"the outputs have no {path!r}: {error}") from error
+        raise ComponentError(f"the outputs have no {shown(path)}: {error}") from error
 
 
 @dataclass(frozen=True)

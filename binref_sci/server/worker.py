@@ -23,7 +23,8 @@ from pathlib import Path
 
 import orjson
 
-from binref_sci.errors import BinrefError, FormatError, PayloadError, told
+from binref_sci.errors import BinrefError, FormatError, PayloadError
+from binref_sci.messages import fault, told
 from binref_sci.runtime import endpoint
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
@@ -152,7 +153,7 @@ def _primed(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview
 def _refusal(error: BaseException, order: Order) -> tuple[int, object]:
     """Return status and ``detail`` for what a call raised."""
     if isinstance(error, PayloadError):
-        entries = error.errors or [{"loc": [], "msg": str(error), "type": "payload"}]
+        entries = error.errors or [fault([], str(error), "payload")]
         return 422, [entry | {"loc": ["body", *entry["loc"]]} for entry in entries]
     if isinstance(error, FormatError):
         return 406, str(error)

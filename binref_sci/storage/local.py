@@ -28,6 +28,7 @@ from binref_sci.errors import (
     InvalidReferenceError,
     TruncatedBufferError,
 )
+from binref_sci.messages import shown
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.remote import RemotePath
 
@@ -181,23 +182,23 @@ def confine(root: str | os.PathLike[str], relative: str) -> str:
     '/b.bin'
     """
     if not relative or "\0" in relative:
-        raise InvalidReferenceError(f"buffer path {relative!r} is not a file name")
+        raise InvalidReferenceError(f"buffer path {shown(relative)} is not a file name")
     # A backslash separates folders on Windows alone; references never hold one that does.
     if relative.startswith("/") or "://" in relative or "\\" in relative:
         raise InvalidReferenceError(
             f"buffer path must be relative to {os.fspath(root)!r}, with '/' between folders, "
-            f"got {relative!r}"
+            f"got {shown(relative)}"
         )
     lexical = posixpath.normpath(relative)
     real_root = os.path.realpath(root)
     try:
         real = os.path.realpath(os.path.join(real_root, lexical))
     except (OSError, ValueError) as error:
-        raise InvalidReferenceError(f"buffer path {relative!r} cannot be resolved") from error
+        raise InvalidReferenceError(f"buffer path {shown(relative)} cannot be resolved") from error
     inside = real_root.rstrip("/") + "/"
     if (lexical.startswith("..") and lexical[2:3] in ("", "/")) or not real.startswith(inside):
         raise InvalidReferenceError(
-            f"buffer path must stay under {real_root!r}, but {relative!r} leads outside it"
+            f"buffer path must stay under {real_root!r}, but {shown(relative)} leads outside it"
         )
     return real
 
@@ -250,7 +251,7 @@ def opened_buffer(root: str | os.PathLike[str], relative: str) -> Buffer:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
-        raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
+        raise BufferNotFoundError(f"buffer {shown(path)} is not a regular file")
     return OpenBuffer(fd, status.st_size, path)
 
 
@@ -290,7 +291,7 @@ def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
     except OSError as error:
         raise _missing(root, relative, error) from error
     if not stat.S_ISREG(status.st_mode):
-        raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
+        raise BufferNotFoundError(f"buffer {shown(real)} is not a regular file")
     if len(_inside) >= _REMEMBERED:
         _inside.clear()
     path = os.path.join(key[0], relative)
@@ -312,7 +313,7 @@ def _missing(root: str | os.PathLike[str], relative: str, error: OSError) -> OSE
     if error.errno not in _NO_SUCH_FILE:
         return error
     return BufferNotFoundError(
-        f"buffer {relative!r} does not exist under {os.fspath(root)!r} ({error.strerror})"
+        f"buffer {shown(relative)} does not exist under {os.fspath(root)!r} ({error.strerror})"
     )
 
 
@@ -371,7 +372,7 @@ def require(buffer: Buffer, offset: int, nbytes: int) -> None:
 def truncated(name: str, offset: int, nbytes: int, found: int) -> TruncatedBufferError:
     """Return the error for a buffer that ends too early."""
     return TruncatedBufferError(
-        f"buffer {name!r} holds {found} bytes, but bytes {offset} to {offset + nbytes} are needed; "
+        f"buffer {shown(name)} holds {found} bytes, but bytes {offset} to {offset + nbytes} are needed; "
         "was the run that wrote it interrupted?"
     )
 

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from binref_sci.errors import BinrefError, BufferNotFoundError, InvalidReferenceError, StoreError
+from binref_sci.messages import shown
 
 _VERSIONS: Final = (
     *("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "Digest", "checksum"),
@@ -107,16 +108,16 @@ class RemotePath:
             For absolute paths, URLs, ``..`` that leads outside, and names that no file has.
         """
         if not relative or "\0" in relative:
-            raise InvalidReferenceError(f"buffer path {relative!r} is not a file name")
+            raise InvalidReferenceError(f"buffer path {shown(relative)} is not a file name")
         if relative.startswith("/") or "\\" in relative or "://" in relative or "::" in relative:
             raise InvalidReferenceError(
                 f"buffer path must be relative to {self!r}, with '/' between folders, "
-                f"got {relative!r}"
+                f"got {shown(relative)}"
             )
         lexical = posixpath.normpath(relative)
         if lexical in (".", "..") or lexical.startswith("../"):
             raise InvalidReferenceError(
-                f"buffer path must stay under {self!r}, but {relative!r} leads outside it"
+                f"buffer path must stay under {self!r}, but {shown(relative)} leads outside it"
             )
         return self / lexical
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from binref_sci.call import entering
 from binref_sci.errors import BinrefError, ComponentError, PayloadError
 from binref_sci.matrix import Matrix
+from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.comparison import Comparison, error_of
 from binref_sci.runtime.component import Component
@@ -128,7 +129,7 @@ class Check:
             raise
         except (Exception, SystemExit) as error:
             raise ComponentError(
-                f"component {self.component.name!r} failed in apply with {path!r} moved a little: "
+                f"component {self.component.name!r} failed in apply with {shown(path)} moved a little: "
                 f"{type(error).__name__}: {error}"
             ) from error
 

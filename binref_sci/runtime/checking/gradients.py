@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.check import Check
 from binref_sci.runtime.checking.comparison import Comparison
@@ -124,6 +125,6 @@ def _existing(tree: Any, schema: type[BaseModel]) -> list[str]:
 def _chosen(asked: list[str] | None, there: list[str], what: str) -> list[str]:
     wrong = [each for each in asked or () if each not in there]
     if wrong or not there:
-        first = f"{wrong[0]!r} is no {what}" if wrong else f"there is no {what}"
+        first = f"{shown(wrong[0])} is no {what}" if wrong else f"there is no {what}"
         raise PayloadError(f"{first}; there are {paths.listed(iter(there))}")
     return list(dict.fromkeys(asked or there))

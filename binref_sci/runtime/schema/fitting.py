@@ -9,6 +9,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from binref_sci.array import Layout
+from binref_sci.messages import shown
 from binref_sci.runtime.schema.annotation import ArrayType
 
 
@@ -17,7 +18,7 @@ def mismatch(field: ArrayType, shape: tuple[int, ...]) -> PydanticCustomError:
     return PydanticCustomError(
         "array_shape_mismatch",
         "shape {shape} does not fit; expected {field}",
-        {"shape": str(shape), "field": repr(field)},
+        {"shape": shown(shape), "field": repr(field)},
     )
 
 

@@ -12,6 +12,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import PayloadError, UnsupportedDTypeError
+from binref_sci.messages import shown
 from binref_sci.runtime.schema.annotation import ArrayType
 from binref_sci.runtime.schema.fitting import broadcast_shape, mismatch
 from binref_sci.runtime.schema.reading import Reading
@@ -49,7 +50,7 @@ def _read_input(value: Mapping[str, Any], reading: Reading | None) -> NDArray[An
     ref = wire.ref_from_json(value)
     if reading is None or reading.input_path is None:
         raise PayloadError(
-            f"the array is a reference ({wire.format_buffer(ref.path, ref.offset)!r}), but there is no "
+            f"the array is a reference ({shown(wire.format_buffer(ref.path, ref.offset))}), but there is no "
             "input path to resolve it in; set --input-path or input_path=, or send it as base64"
         )
     return BinrefArray.from_ref(ref, reading.input_path).load()
