@@ -657,6 +657,15 @@ def test_a_component_that_cannot_be_loaded_says_why(tmp_path, body, words):
         loaded(tmp_path / "c", body)
 
 
+@pytest.mark.parametrize("place", ["file", "file/inside", "s3://bucket/runs"])
+def test_a_run_directory_is_made_where_no_file_is(tmp_path, place):
+    (tmp_path / "file").touch()
+    folder = place if "://" in place else tmp_path / place
+    for make in (RunDirectory, RunDirectory.new):
+        with pytest.raises(FormatError, match=r"there is a file of this name|is a URL"):
+            make(folder)
+
+
 COUNTING = """
     import helper
     class InputSchema(BaseModel): pass

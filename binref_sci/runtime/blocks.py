@@ -29,7 +29,7 @@ from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import ArrayRef
 from binref_sci.runtime.gradients.arrays import derivative_dtype
-from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
+from binref_sci.storage import OpenBuffer, create_buffer, made_folder, read_into, write_at
 
 PANEL_BYTES: Final = 256 * 1024 * 1024
 """Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
@@ -52,6 +52,11 @@ class Block:
         Directory; default: the running call's.
     what
         Names the block in messages.
+
+    Raises
+    ------
+    FormatError
+        If the directory is a URL, or there is a file in its place.
     """
 
     def __init__(
@@ -67,8 +72,7 @@ class Block:
         self.dtype = checked_dtype(dtype)
         self.what = what
         self.rows, self.columns = math.prod(outer), math.prod(inner)
-        self._directory = Path(output_path or running_output_path()).absolute()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory = Path(made_folder(output_path or running_output_path()))
         # Unfinished it lies among what goes when the process is killed.
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self._directory))
         self._name, self._fd = create_buffer(self._scratch)

@@ -125,7 +125,10 @@ def _answer(
 
 def _run_directory(settings: Settings, order: Order) -> RunDirectory:
     if not settings.scratch:
-        return RunDirectory.new(settings.output_path, order.run_id)
+        try:
+            return RunDirectory.new(settings.output_path, order.run_id)
+        except FormatError as error:  # a file has the name that the caller chose for the folder
+            raise PayloadError(str(error)) from error
     # Under this process's own folder, which the HTTP process removes if this one crashes, and
     # never the same twice: an old one may be on its way out while its run id is used again.
     path = Path(settings.output_path, channel.scratch_name(os.getpid()), uuid.uuid4().hex)
