@@ -739,6 +739,61 @@ def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):
         assert len(list((tmp_path / folder).glob("run_*"))) == 10
 
 
+# ------------------------------------------------------------------- what is misspelled
+
+MISSPELT = """
+    from typing import Literal
+    from pydantic import Field
+    class Layer(BaseModel):
+        kind: Literal["layer"] = "layer"
+        weight: int = 0
+    class Plate(BaseModel):
+        kind: Literal["plate"]
+        height: int = 0
+    class InputSchema(BaseModel):
+        steps: int = 3
+        field: Differentiable[Float64] = 0.0
+        layers: list[Layer] = []
+        named: dict[str, Layer] = {}
+        either: Annotated[Layer | Plate, Field(discriminator="kind")] = Layer()
+        any: Plate | list[Layer] = []
+        short: int = Field(0, validation_alias="quiteLong")
+    class OutputSchema(BaseModel):
+        result: Differentiable[Float64]
+    def apply(inputs): return {"resutl": 1}
+    def jacobian(inputs, jac_inputs, jac_outputs): return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "words"),
+    [
+        ("apply", {"inputs": {"stepz": 1}}, "inputs.stepz: .*did you mean 'steps'"),
+        ("apply", {"inputs": {"qwx": 1}}, "there are 'steps', 'field', .*'quiteLong'$"),
+        ("apply", {"inputs": {"layers": [{"wieght": 1}]}}, "layers.0.wieght: .*mean 'weight'"),
+        ("apply", {"inputs": {"named": {"a": {"wieght": 1}}}}, "did you mean 'weight'"),
+        ("apply", {"inputs": {"either": {"kind": "plate", "heigth": 1}}}, "did you mean 'height'"),
+        ("apply", {"inputs": {"any": [{"weigth": 1}]}}, "did you mean 'weight'"),
+        ("apply", {"inputs": {"quitelong": 1}}, "did you mean 'quiteLong'"),
+        ("apply", {"input": {}}, "input: .*did you mean 'inputs'"),
+        ("apply", {"steps": 1}, r'an object with inputs: {"inputs": {...}};.*{"steps": ...}}'),
+        ("apply", {"inputs": {}, "steps": 1}, r'it belongs into the inputs: {"inputs": {"steps"'),
+        ("apply", {}, r'a payload is an object with inputs: {"inputs": {...}}'),
+        ("jacobian", {"inputs": {}, "jac_inputs": ["field"], "jac_output": ["result"]},
+         "did you mean 'jac_outputs'"),
+    ],
+)  # fmt: skip
+def test_what_is_misspelled_or_misplaced_is_told_with_the_way_out(tmp_path, name, payload, words):
+    component = loaded(tmp_path / "c", MISSPELT)
+    with pytest.raises(PayloadError, match=words):
+        endpoint.call(component, name, payload, run=RunDirectory.new(tmp_path / "out"))
+
+
+def test_a_misspelled_output_is_told_with_the_way_out(tmp_path):
+    with pytest.raises(ComponentError, match=r"resutl: .*did you mean 'result'"):
+        call(loaded(tmp_path / "c", MISSPELT), {}, tmp_path / "out")
+
+
 # ------------------------------------------------------------------- what is repeated of a payload
 
 LONG = "a" * 100_000

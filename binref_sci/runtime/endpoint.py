@@ -22,6 +22,7 @@ from binref_sci.messages import complaint, fault, shortened, shown, told
 from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
+from binref_sci.runtime.faults import faults_of
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.probing import fresh
@@ -194,9 +195,9 @@ def checked_payload(
     try:
         checked = model.model_validate(body, context=reading.context())
     except ValidationError as error:
-        entries = _entries(error)
+        faults = faults_of(error, model)
         raise PayloadError(
-            complaint(f"the payload does not fit {endpoint}", entries), entries
+            complaint(f"the payload does not fit {endpoint}", faults), faults
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     gradient = GRADIENTS.get(endpoint)
@@ -224,12 +225,6 @@ def _digest(inputs: BaseModel) -> str | None:
             message = "the inputs are nested too deep: no more than 250 levels can be written again"
             raise PayloadError(message, [fault(["inputs"], message, "too_deep")]) from error
         return None  # a type that has no JSON form; inputs need none
-
-
-def _entries(error: ValidationError) -> list[dict[str, Any]]:
-    """Return one entry a fault; inputs are left out, they may be large."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [fault(each["loc"], each["msg"], each["type"]) for each in found]
 
 
 def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **named: Any) -> Any:
@@ -305,7 +300,7 @@ def _outputs(
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
-        raise ComponentError(complaint(what, _entries(error))) from error
+        raise ComponentError(complaint(what, faults_of(error, schema))) from error
     return checked
 
 
