@@ -119,9 +119,9 @@ def _rows(
     total = math.prod(outer)
     bar = ProgressBar(f"Jacobian of {output}", total)
     with ExitStack() as opened, scratch() as folder:
-        call = throwaway(folder)
+        first, others = throwaway(folder), throwaway(folder, quiet=True)
         for done, cotangent in enumerate(cotangents):
-            with calling(call):
+            with calling(others if done else first):
                 rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
             for path, row in rows.items():
                 if path not in blocks:
@@ -213,9 +213,9 @@ def jacobian_from_jvp(
                     _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
                 )
                 with scratch() as folder:
-                    call = throwaway(folder)
-                    for tangent in tangents:
-                        with calling(call):
+                    first, others = throwaway(folder), throwaway(folder, quiet=True)
+                    for done, tangent in enumerate(tangents):
+                        with calling(others if done else first):
                             product = jvp_fn(
                                 inputs=fresh(inputs),
                                 jvp_inputs={path},

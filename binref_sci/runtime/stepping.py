@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,6 +75,7 @@ class Stepping:
         parent: Path | None = None if call is None else call.run_directory
         evaluation = Evaluation(apply_fn, tuple(outputs), parent)
         base = evaluation(inputs)
+        evaluation = replace(evaluation, quiet=True)  # the others print much the same
         return cls(evaluation, inputs, base, algorithm, _steps(eps, chosen), batch_size, mapper)
 
     def _relative(self, *points: NDArray[Any]) -> float:

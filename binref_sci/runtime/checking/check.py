@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from binref_sci.runtime.endpoint import differentiated
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.gradients.requests import points_of
+from binref_sci.runtime.printing import held_back
 from binref_sci.runtime.probing import fresh
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.stepping import Stepping
@@ -48,6 +49,8 @@ class Check:
         The outputs at these inputs, by path.
     eps, rtol
         As for `check_gradients`.
+    heard
+        Endpoints that have printed what they print.
     """
 
     component: Component
@@ -58,6 +61,7 @@ class Check:
     known: dict[str, NDArray[Any]]
     eps: float | None
     rtol: float | None
+    heard: frozenset[str] = frozenset()
 
     def all(
         self, endpoints: list[str], directions: int, random: np.random.Generator
@@ -93,7 +97,7 @@ class Check:
                     )
 
     def _stepping(self, path: str) -> Stepping:
-        with self._moving(path):
+        with self._moving(path), held_back():
             return Stepping.of(
                 self.component.module.apply,
                 self.values,
@@ -188,8 +192,10 @@ class Check:
         """Return an endpoint's result, or why there is none."""
         points = points_of(self.values, wrt)
         asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector, points)
+        again, self.heard = endpoint in self.heard, self.heard | {endpoint}
         try:
-            return differentiated(self.component, asked, fresh(self.values), self.run)
+            with held_back() if again else nullcontext():
+                return differentiated(self.component, asked, fresh(self.values), self.run)
         except (ComponentError, PayloadError) as error:
             return str(error)
 
