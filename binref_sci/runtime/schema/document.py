@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import Any
+from typing import Any, Final
 
 from binref_sci.dtypes import DTYPES, NAMES
 from binref_sci.runtime.schema.annotation import ArrayType
 from binref_sci.runtime.schema.fitting import castable
+
+PLAIN_NUMBERS: Final = "Plain numbers in nested lists are accepted as well."
+"""Description of an array that has none of its own."""
 
 
 def json_schema(field: ArrayType) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def json_schema(field: ArrayType) -> dict[str, Any]:
     return {
         "type": "object",
         "title": repr(field),
-        "description": "Plain numbers in nested lists are accepted as well.",
+        "description": PLAIN_NUMBERS,
         "properties": {
             "object_type": {"type": "string", "const": "array", "default": "array"},
             "shape": shape,
