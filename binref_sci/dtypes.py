@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from binref_sci.errors import InvalidReferenceError, UnsupportedDTypeError
+from binref_sci.messages import shown
 
 DTypeName = Literal[
     "float16",
@@ -64,7 +65,7 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
             raise TypeError("no dtype is given")
         found = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise UnsupportedDTypeError(f"dtype {dtype!r} is not a NumPy dtype") from error
+        raise UnsupportedDTypeError(f"dtype {shown(dtype)} is not a NumPy dtype") from error
     # `names` guards against structured types, whose `name` is "void…" anyway;
     # long double is "float128"/"float96", or equals float64 where they are one.
     stored = DTYPES.get(found.name)
@@ -113,11 +114,11 @@ def checked_count(value: Any, what: str) -> int:
         If it is negative, fractional, a bool or not a number.
     """
     if isinstance(value, bool | np.bool_):
-        raise InvalidReferenceError(f"{what} must be a whole number, got {value!r}")
+        raise InvalidReferenceError(f"{what} must be a whole number, got {shown(value)}")
     try:
         number = operator.index(value)
     except TypeError as error:
-        raise InvalidReferenceError(f"{what} must be a whole number, got {value!r}") from error
+        raise InvalidReferenceError(f"{what} must be a whole number, got {shown(value)}") from error
     if number < 0:
         raise InvalidReferenceError(f"{what} must not be negative, got {number}")
     return number
@@ -138,7 +139,9 @@ def checked_shape(shape: Iterable[Any] | int) -> tuple[int, ...]:
     (200, 2)
     """
     if isinstance(shape, str | bytes):
-        raise InvalidReferenceError(f"shape must be a sequence of whole numbers, got {shape!r}")
+        raise InvalidReferenceError(
+            f"shape must be a sequence of whole numbers, got {shown(shape)}"
+        )
     try:
         lengths = tuple(shape)  # type: ignore[arg-type]  # of an integer: see below
     except TypeError:

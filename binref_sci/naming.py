@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from binref_sci.errors import PayloadError
+from binref_sci.messages import fault, shown
 
 PREFIX: Final = "run_"
 """Of a run directory's name, before the run id."""
@@ -45,8 +46,8 @@ def checked_run_id(run_id: str) -> str:
     """
     if not is_run_id(run_id):
         message = (
-            f"run_id {run_id[:140]!r} is not valid: up to 128 letters, digits, '.', '_' and '-', "
+            f"run_id {shown(run_id)} is not valid: up to 128 letters, digits, '.', '_' and '-', "
             "not starting with '.'"
         )
-        raise PayloadError(message, [{"loc": ["run_id"], "msg": message, "type": "run_id"}])
+        raise PayloadError(message, [fault(["run_id"], message, "run_id")])
     return run_id

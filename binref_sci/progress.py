@@ -11,6 +11,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from binref_sci.call import running_call
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -20,7 +22,7 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """A bar on standard error; silent where nobody looks.
+    """A bar on standard error; silent where nobody looks, and in a quiet call.
 
     Parameters
     ----------
@@ -37,7 +39,9 @@ class ProgressBar:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._shown = terminal or "ipykernel" in sys.modules
+        call = running_call()
+        quiet = call is not None and call.quiet
+        self._shown = not quiet and (terminal or "ipykernel" in sys.modules)
 
     def update(self, done: int) -> None:
         """Say how many snapshots are done; redraws at most ten times a second."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from binref_sci.dtypes import checked_count, checked_shape, dtype_on_disk, nbytes_of
 from binref_sci.errors import InvalidReferenceError
+from binref_sci.messages import shown
 
 COMPRESSIONS = ("lz4",)
 """Codecs of the wire format: ``lz4`` is one LZ4 frame an array."""
@@ -25,7 +26,7 @@ def checked_compression(compression: str | None) -> str | None:
     """
     if compression is not None and compression not in COMPRESSIONS:
         raise InvalidReferenceError(
-            f"compression must be None or one of {', '.join(COMPRESSIONS)}, got {compression!r}"
+            f"compression must be None or one of {', '.join(COMPRESSIONS)}, got {shown(compression)}"
         )
     return compression
 
@@ -78,20 +79,22 @@ class ArrayRef:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
             raise InvalidReferenceError(
-                f"buffer path must be a non-empty string, got {self.path!r}"
+                f"buffer path must be a non-empty string, got {shown(self.path)}"
             )
         checked_compression(self.compression)
         if (self.compression is None) != (self.compressed_size is None):
             raise InvalidReferenceError(
-                f"buffer {self.path!r}: compression ({self.compression!r}) and compressed size "
-                f"({self.compressed_size!r}) must be given together"
+                f"buffer {shown(self.path)}: compression ({shown(self.compression)}) and compressed size "
+                f"({shown(self.compressed_size)}) must be given together"
             )
         set_ = object.__setattr__  # the way to normalise a frozen dataclass's fields
-        set_(self, "offset", checked_count(self.offset, f"offset into buffer {self.path!r}"))
+        set_(self, "offset", checked_count(self.offset, f"offset into buffer {shown(self.path)}"))
         set_(self, "shape", checked_shape(self.shape))
         set_(self, "dtype", dtype_on_disk(self.dtype))
         if self.compressed_size is not None:
-            size = checked_count(self.compressed_size, f"compressed size in buffer {self.path!r}")
+            size = checked_count(
+                self.compressed_size, f"compressed size in buffer {shown(self.path)}"
+            )
             set_(self, "compressed_size", size)
 
     @property

@@ -128,6 +128,22 @@ def test_a_failing_endpoint_is_told_with_its_reason(folder, tmp_path):
     assert all(math.isinf(each.error) for each in made)
 
 
+def test_what_a_component_prints_is_heard_once_for_each_endpoint(folder, tmp_path, capsys):
+    file = folder / "tesseract_api.py"
+    source = file.read_text()
+    for name in ("apply", "jacobian", "jacobian_vector_product", "vector_jacobian_product"):
+        start = source.index(f"def {name}(")
+        end = source.index("\n", start)
+        source = f"{source[:end]}\n    print('in {name}'){source[end:]}"
+    file.write_text(source)
+    found(folder, tmp_path)
+    # apply at first and below each endpoint, jacobian also below the two products
+    assert sorted(capsys.readouterr().out.split("\n"))[1:] == [
+        *["in apply"] * 4, *["in jacobian"] * 3,
+        "in jacobian_vector_product", "in vector_jacobian_product",
+    ]  # fmt: skip
+
+
 def test_what_is_checked_can_be_chosen(folder, tmp_path):
     made = found(folder, tmp_path, inputs=["x"], outputs=["y"], endpoints=["jacobian"])
     assert [(each.endpoint, each.output, each.path) for each in made] == [("jacobian", "y", "x")]

@@ -278,10 +278,56 @@ def test_help_tells_what_a_component_takes(cli, tmp_path, monkeypatch):
         done = cli(*arguments)
         text = " ".join(done.stdout.decode().split())
         assert done.returncode == 0, done.stderr
-        assert "size integer default 16 points along each side" in text
-        assert "start Array[(None, 3), Float64] required where it starts" in text
-        assert "diffusivity number > 0 default 0.1 in m2/s" in text
+        assert "size integer, default 16 points along each side" in text
+        assert "start Array[(None, 3), Float64], required where it starts" in text
+        assert "diffusivity number > 0, default 0.1 in m2/s" in text
         assert "trajectory list of Array[(None, None), Float64]" in text
+
+
+WIDE = """
+import numpy as np
+from pydantic import BaseModel
+from binref_sci.runtime import Array, Complex128, Differentiable, Float64
+
+class InputSchema(BaseModel):
+    initial_temperature: Differentiable[Array[(None, None), Float64]]
+    weights: Differentiable[Array[(3,), Float64]] = np.array([1.0, 2.0, np.nan])
+    turned: Array[(1,), Complex128] = np.array([1j])
+    table: Array[(1000,), Float64] = np.zeros(1000)
+
+class OutputSchema(BaseModel):
+    temperature: Differentiable[Array[(None, None), Float64]]
+
+def apply(inputs):
+    assert inputs.table.shape == (1000,)
+    return OutputSchema(temperature=inputs.initial_temperature)
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    return {}
+
+def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    return {}
+
+def abstract_eval(abstract_inputs):
+    return {"temperature": abstract_inputs.initial_temperature}
+"""
+
+
+def test_help_of_a_component_fits_a_terminal_and_cuts_no_type(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = component(tmp_path / "wide", WIDE)
+    done = cli("run", folder, "--help")
+    assert done.returncode == 0, done.stderr
+    *lines, example = done.stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "…" not in text
+    assert "initial_temperature Differentiable[Array[(None, None), Float64]], required" in text
+    assert "Differentiable[Array[(3,), Float64]], default [1.0,2.0,null]" in text
+    assert "0.0,0.0 ... .0,0.0" in text
+    assert text.count("as for apply") == 3  # told once, not for each endpoint
+    monkeypatch.chdir(tmp_path)
+    assert cli(*shlex.split(example.partition("binref-sci ")[2])).returncode == 0
 
 
 def test_help_without_a_component_tells_the_options(cli):

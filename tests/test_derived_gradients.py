@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from binref_sci import BinrefWriter, Tesseract
 from binref_sci.call import Call, entering
-from binref_sci.errors import ComponentError, NoOutputPathError
+from binref_sci.errors import ComponentError, FormatError, NoOutputPathError
 from binref_sci.runtime import (
     Array,
     Differentiable,
@@ -478,6 +478,14 @@ def test_a_product_that_does_not_fit_is_named(tmp_path, product, reason):
 def test_without_a_place_to_write_there_is_an_error():
     with pytest.raises(NoOutputPathError, match="output_path="):
         jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"})
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside", "s3://bucket/blocks"])
+def test_a_place_that_is_no_folder_is_refused(tmp_path, place):
+    (tmp_path / "file").touch()
+    folder = place if "://" in place else tmp_path / place
+    with pytest.raises(FormatError, match=r"there is a file of this name|is a URL"):
+        jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"}, output_path=folder)
 
 
 def test_whole_numbers_cannot_be_moved_a_little(tmp_path):

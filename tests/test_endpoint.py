@@ -657,6 +657,15 @@ def test_a_component_that_cannot_be_loaded_says_why(tmp_path, body, words):
         loaded(tmp_path / "c", body)
 
 
+@pytest.mark.parametrize("place", ["file", "file/inside", "s3://bucket/runs"])
+def test_a_run_directory_is_made_where_no_file_is(tmp_path, place):
+    (tmp_path / "file").touch()
+    folder = place if "://" in place else tmp_path / place
+    for make in (RunDirectory, RunDirectory.new):
+        with pytest.raises(FormatError, match=r"there is a file of this name|is a URL"):
+            make(folder)
+
+
 COUNTING = """
     import helper
     class InputSchema(BaseModel): pass
@@ -730,6 +739,121 @@ def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):
         assert len(list((tmp_path / folder).glob("run_*"))) == 10
 
 
+# ------------------------------------------------------------------- what is misspelled
+
+MISSPELT = """
+    from typing import Literal
+    from pydantic import Field
+    class Layer(BaseModel):
+        kind: Literal["layer"] = "layer"
+        weight: int = 0
+    class Plate(BaseModel):
+        kind: Literal["plate"]
+        height: int = 0
+    class InputSchema(BaseModel):
+        steps: int = 3
+        field: Differentiable[Float64] = 0.0
+        layers: list[Layer] = []
+        named: dict[str, Layer] = {}
+        either: Annotated[Layer | Plate, Field(discriminator="kind")] = Layer()
+        any: Plate | list[Layer] = []
+        short: int = Field(0, validation_alias="quiteLong")
+    class OutputSchema(BaseModel):
+        result: Differentiable[Float64]
+    def apply(inputs): return {"resutl": 1}
+    def jacobian(inputs, jac_inputs, jac_outputs): return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "words"),
+    [
+        ("apply", {"inputs": {"stepz": 1}}, "inputs.stepz: .*did you mean 'steps'"),
+        ("apply", {"inputs": {"qwx": 1}}, "there are 'steps', 'field', .*'quiteLong'$"),
+        ("apply", {"inputs": {"layers": [{"wieght": 1}]}}, "layers.0.wieght: .*mean 'weight'"),
+        ("apply", {"inputs": {"named": {"a": {"wieght": 1}}}}, "did you mean 'weight'"),
+        ("apply", {"inputs": {"either": {"kind": "plate", "heigth": 1}}}, "did you mean 'height'"),
+        ("apply", {"inputs": {"any": [{"weigth": 1}]}}, "did you mean 'weight'"),
+        ("apply", {"inputs": {"quitelong": 1}}, "did you mean 'quiteLong'"),
+        ("apply", {"input": {}}, "input: .*did you mean 'inputs'"),
+        ("apply", {"steps": 1}, r'an object with inputs: {"inputs": {...}};.*{"steps": ...}}'),
+        ("apply", {"inputs": {}, "steps": 1}, r'it belongs into the inputs: {"inputs": {"steps"'),
+        ("apply", {}, r'a payload is an object with inputs: {"inputs": {...}}'),
+        ("jacobian", {"inputs": {}, "jac_inputs": ["field"], "jac_output": ["result"]},
+         "did you mean 'jac_outputs'"),
+    ],
+)  # fmt: skip
+def test_what_is_misspelled_or_misplaced_is_told_with_the_way_out(tmp_path, name, payload, words):
+    component = loaded(tmp_path / "c", MISSPELT)
+    with pytest.raises(PayloadError, match=words):
+        endpoint.call(component, name, payload, run=RunDirectory.new(tmp_path / "out"))
+
+
+def test_a_misspelled_output_is_told_with_the_way_out(tmp_path):
+    with pytest.raises(ComponentError, match=r"resutl: .*did you mean 'result'"):
+        call(loaded(tmp_path / "c", MISSPELT), {}, tmp_path / "out")
+
+
+# ------------------------------------------------------------------- what is repeated of a payload
+
+LONG = "a" * 100_000
+
+
+def reference(buffer):
+    data = {"buffer": buffer, "encoding": "binref"}
+    return {"shape": [2], "dtype": "float64", "data": data}
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("apply", {"inputs": {"x": reference(LONG)}}),
+        ("apply", {"inputs": {"x": reference(f"../{LONG}")}}),
+        ("apply", {"inputs": {"x": reference(f"/{LONG}")}}),
+        ("apply", {"inputs": {"x": reference(f"{LONG}:1:2:3")}}),
+        ("apply", {"inputs": {"x": {"shape": [1] * 100_000, "dtype": LONG, "data": {}}}}),
+        ("apply", {"inputs": {"x": [LONG]}}),
+        ("apply", {"inputs": {LONG: 1}}),
+        ("apply", {"inputs": {"named": {LONG: "x"}}}),
+        ("apply", {"inputs": {"either": {"kind": LONG}}}),
+        ("apply", {LONG: {}}),
+        (LONG, {"inputs": {}}),
+        ("jacobian", {"inputs": {}, "jac_inputs": [LONG], "jac_outputs": [f"[{LONG}]"]}),
+        ("jacobian", {"inputs": {"named": {LONG: [1.0]}}, "jac_inputs": ["y"], "jac_outputs": ["y"]}),
+        ("jacobian", {"inputs": {"mixed": LONG}, "jac_inputs": ["mixed"], "jac_outputs": ["y"]}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("input_path", [None, "input"])
+def test_a_complaint_does_not_repeat_all_that_was_sent(tmp_path, name, payload, input_path):
+    component = loaded(
+        tmp_path / "c",
+        """
+        from typing import Literal
+        from pydantic import Field
+        class A(BaseModel):
+            kind: Literal["a"] = "a"
+        class B(BaseModel):
+            kind: Literal["b"] = "b"
+        class InputSchema(BaseModel):
+            x: Differentiable[Array[(None,), Float64]] = [0.0]
+            named: dict[str, Differentiable[Array[(None,), Float64]]] = {}
+            either: Annotated[A | B, Field(discriminator="kind")] = A()
+            mixed: Differentiable[Float64] | str = 0.0
+        class OutputSchema(BaseModel):
+            y: Differentiable[Array[(None,), Float64]]
+        def apply(inputs): return {"y": inputs.x}
+        def jacobian(inputs, jac_inputs, jac_outputs): return {}
+        """,
+    )
+    run = RunDirectory.new(tmp_path / "out")
+    if input_path is not None:
+        input_path = tmp_path
+    with pytest.raises(PayloadError) as caught:
+        endpoint.call(component, name, payload, run=run, input_path=input_path)
+    assert len(str(caught.value)) < 5000
+    assert len(orjson.dumps(caught.value.errors)) < 5000
+
+
 # ------------------------------------------------------------------- OpenAPI
 
 
@@ -778,6 +902,58 @@ def test_the_openapi_document_says_what_clients_look_for(tmp_path):
 
     for reference in references(found):
         assert reference.rpartition("/")[2] in schemas
+
+
+DEFAULTS = """
+    class Inner(BaseModel):
+        w: Array[(2,), Float32] = np.array([1, np.inf], "float32")
+    class Arrays(BaseModel):
+        swapped: Array[(3,), Float64] = np.array([1, np.nan, 3], ">f8")
+        ragged: list[Array[(None,), Int64]] = [np.arange(2), np.arange(1)]
+        named: dict[str, Array[..., None]] = {"a": np.ones((2, 1), "uint8")}
+        pair: tuple[Array[(1,), Bool], int] = (np.array([True]), 3)
+        inner: Inner = Inner()
+        scalar: Array[(), Float64] = np.float64(3)
+        turned: Array[(), Complex128] = 1 - 2j
+        maybe: Array[(2,), Float64] | None = None
+    class InputSchema(Arrays):
+        real: float = np.float32(0.5)
+        whole: int = np.int64(4)
+        flag: bool = np.bool_(True)
+    class OutputSchema(Arrays):
+        nothing: Array[(1,), Float64] = np.zeros(1)
+    def apply(inputs): return {name: getattr(inputs, name) for name in Arrays.model_fields}
+    def abstract_eval(inputs): return inputs
+"""
+
+
+def test_defaults_with_numpy_in_them_are_in_the_document_as_a_caller_would_write_them(tmp_path):
+    component = loaded(tmp_path / "c", DEFAULTS)
+    schemas = orjson.loads(orjson.dumps(component.openapi()))["components"]["schemas"]
+    fields = schemas["InputSchema"]["properties"]
+    assert fields["swapped"]["default"] == {
+        "object_type": "array",
+        "shape": [3],
+        "dtype": "float64",
+        "data": {"buffer": [1.0, None, 3.0], "encoding": "json"},
+    }
+    assert [each["shape"] for each in fields["ragged"]["default"]] == [[2], [1]]
+    assert fields["pair"]["default"][1] == 3
+    assert fields["maybe"]["default"] is None
+    assert [fields[name]["default"] for name in ("real", "whole", "flag")] == [0.5, 4, True]
+    assert schemas["OutputSchema"]["properties"]["nothing"]["default"]["shape"] == [1]
+    given = {name: field["default"] for name, field in fields.items()}
+    written = call(component, given, tmp_path / "written")
+    left_out = call(component, {}, tmp_path / "left-out")
+    assert written.body() == left_out.body()
+
+
+def test_the_document_of_abstract_eval_tells_defaults_by_shape_and_dtype(tmp_path):
+    component = loaded(tmp_path / "c", DEFAULTS)
+    fields = component.openapi()["components"]["schemas"]["Abstract_InputSchema"]["properties"]
+    assert fields["swapped"]["default"] == {"shape": [3], "dtype": "float64"}
+    assert fields["inner"]["default"] == {"w": {"shape": [2], "dtype": "float32"}}
+    assert fields["named"]["default"] == {"a": {"shape": [2, 1], "dtype": "uint8"}}
 
 
 def test_experimental_offers_what_it_has():

@@ -125,7 +125,6 @@ def test_a_block_has_the_dimensions_of_output_and_input(lazy):
     assert lazy["u/field"].attrs["long_name"] == "d u / d field"
 
 
-@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
 def test_blocks_in_memory_are_a_dict_that_becomes_the_same_tree(sim, lazy):
     made = sim.jacobian({"field": FIELD}, ["field", "free"], ["u", "sensors"])
     assert isinstance(made, Jacobian)
@@ -194,7 +193,6 @@ def test_where_nothing_tells_the_output_the_caller_does(sim):
 # ------------------------------------------------------------------- operators
 
 
-@pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
 @pytest.mark.parametrize("kind", [True, False])
 def test_the_operator_is_the_matrix(sim, kind):
     made = sim.jacobian({"field": FIELD}, ["field"], ["u", "sensors"], lazy=kind)

@@ -30,6 +30,13 @@ def field(steps=4):
     return xr.Dataset({"v": (("time", "x"), np.arange(3.0 * steps).reshape(steps, 3))})
 
 
+def test_a_folder_is_not_made_inside_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    for place in ("file/a", "file/inside/a"):
+        with pytest.raises(FormatError, match="there is a file of this name"):
+            brs.to_binref(field(), tmp_path / place)
+
+
 def test_the_working_directory_stays_where_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DatasetExistsError, match="working directory"):

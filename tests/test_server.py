@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from binref_sci.errors import FormatError
+from binref_sci.server.serve import Options, serve
 from tests.serving import COMMAND, ENVIRONMENT, serving
 
 MIX = '''
@@ -353,6 +355,23 @@ def test_references_need_an_output_path(work):
     detail = strictly(response.content)["detail"]
     assert "--output-path" in detail["message"]
     assert detail["available_formats"] == FORMATS[:2]
+
+
+def test_a_run_id_that_a_file_has_is_refused(mix):
+    (mix.root / "out" / "run_taken").touch()
+    response = mix.http.post("/apply", params={"run_id": "taken"}, json={"inputs": {"a": [1.0]}})
+    assert response.status_code == 422
+    (fault,) = strictly(response.content)["detail"]
+    assert "there is a file of this name" in fault["msg"]
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside", "s3://bucket/runs"])
+def test_an_output_path_that_is_no_folder_is_refused_before_a_worker_starts(tmp_path, place):
+    (tmp_path / "file").touch()
+    folder = Path(place) if "://" in place else tmp_path / place
+    options = Options(port=0, output_path=folder)
+    with pytest.raises(FormatError, match=r"there is a file of this name|is a URL"):
+        serve(str(tmp_path / "no component"), options, ready=print)
 
 
 # --- R14 and run directories --------------------------------------------------------------------

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import orjson
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from binref_sci import wire
 from binref_sci.cli.terminal import reflowed
+from binref_sci.messages import shortened
 from binref_sci.runtime.config import UNKNOWN_VERSION
+from binref_sci.runtime.gradients.kinds import GRADIENTS
+from binref_sci.runtime.schema.document import PLAIN_NUMBERS
 
 _SCHEMA_ROOT = "#/components/schemas/"
 # A model that contains itself is told this deep.
 _DEPTH = 4
+_LONG = 60  # characters of a default that are too many for a line, and for an example
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,14 @@ def describe(openapi: dict[str, Any], called: str, console: Console) -> None:
             continue
         endpoint = path.strip("/")
         console.print(f"\n[bold]{escape(endpoint)}[/] takes")
-        console.print(_table(fields(openapi, _body(operation.get("requestBody", {})))))
+        taken = fields(openapi, _body(operation.get("requestBody", {})))
+        if endpoint in _SAME_INPUTS:
+            taken = _without_inputs(taken, _SAME_INPUTS[endpoint])
+        console.print(_table(taken))
         if endpoint == "apply":
             console.print("and returns")
             answer = _body(operation.get("responses", {}).get("200", {}))
-            console.print(_table(fields(openapi, answer)))
+            console.print(_table(replace(each, default="") for each in fields(openapi, answer)))
     console.print("\nAn array may be given as nested lists of numbers.")
     console.print(f"For example: {escape(_example(openapi, called))}", soft_wrap=True)
 
@@ -71,16 +79,50 @@ def fields(openapi: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> I
     for name, raw in resolved.get("properties", {}).items():
         item = resolve(openapi, raw)
         if "default" in item:
-            default = orjson.dumps(item["default"]).decode()
+            default = f"default {shortened(_json(item['default']), _LONG)}"
         else:
             default = "required" if name in required else ""
         text = " ".join(str(item.get("description", "")).split())
+        if text == PLAIN_NUMBERS:  # told once for all
+            text = ""
         yield Field("  " * depth + name, kind_of(openapi, item), default, text)
         inner = item
         while inner.get("type") == "array" and isinstance(inner.get("items"), dict):
             inner = resolve(openapi, inner["items"])
         if inner.get("type") == "object" and not is_array(inner) and depth < _DEPTH:
             yield from fields(openapi, inner, depth + 1)
+
+
+_SAME_INPUTS: Final = {
+    **dict.fromkeys(GRADIENTS, "as for apply"),
+    "abstract_eval": 'as for apply, with {"shape": [...], "dtype": "..."} in place of each array',
+}
+
+
+def _without_inputs(rows: Iterator[Field], instead: str) -> Iterator[Field]:
+    """Yield the fields of a payload beside its inputs, which are told elsewhere."""
+    inside = False
+    for row in rows:
+        top = not row.name.startswith(" ")
+        inside = row.name == "inputs" if top else inside
+        if not inside:
+            yield row
+        elif top:
+            yield Field("inputs", instead, "required", "")
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(_plain(value)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a default with its arrays as nested lists, where these say as much."""
+    if isinstance(value, dict):
+        if wire.is_array_json(value):
+            plain = 0 not in value["shape"] and not value["dtype"].startswith("complex")
+            return value["data"]["buffer"] if plain else value
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
 def resolve(openapi: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -131,11 +173,14 @@ def _body(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(rows: Iterator[Field]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
+    """Return a row for each field: its name; beside it what it is, and below that its text."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for row in rows:
-        default = row.default if row.default in ("required", "") else f"default {row.default}"
+        facts = ", ".join(filter(None, (row.kind, row.default)))
         table.add_row(
-            f"  [cyan]{escape(row.name)}[/]", escape(row.kind), escape(default), escape(row.text)
+            f"  [cyan]{escape(row.name)}[/]", escape("\n".join(filter(None, (facts, row.text))))
         )
     return table
 
@@ -153,7 +198,7 @@ def _example(openapi: dict[str, Any], called: str) -> str:
 def _placeholder(openapi: dict[str, Any], schema: dict[str, Any]) -> Any:
     """Return a value that fits a resolved schema: its defaults, and what is small for the rest."""
     if "default" in schema:
-        return schema["default"]
+        return _plain(schema["default"])
     if "enum" in schema or "const" in schema:
         return schema.get("enum", [schema.get("const")])[0]
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
@@ -171,7 +216,7 @@ def _placeholder(openapi: dict[str, Any], schema: dict[str, Any]) -> Any:
         return {
             name: _placeholder(openapi, item)
             for name, item in items.items()
-            if name in required or "default" in item
+            if name in required or ("default" in item and len(_json(item["default"])) <= _LONG)
         }
     if kind in ("number", "integer"):
         low = schema.get("exclusiveMinimum")

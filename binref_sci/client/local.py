@@ -100,6 +100,8 @@ class Local:
         output_format: str,
         compression: str | None,
     ) -> Reply:
+        # What a base64 round trip would give, without the round trip.
+        as_value = output_format == "json+base64" and endpoint != "abstract_eval"
         response = endpoints.call(
             self.component,
             endpoint,
@@ -108,9 +110,9 @@ class Local:
             output_format=output_format,
             compression=compression,
             input_path=self._input_path,
+            as_text=not as_value,
         )
-        if output_format == "json+base64" and endpoint != "abstract_eval":
-            # What a base64 round trip would give, without the round trip.
+        if as_value:
             value = _without_text(response.value, self.component.name)
             return Reply(lambda: value, folder, owner, document=self.openapi)
         text = joined(response.pieces)

@@ -19,6 +19,7 @@ import orjson
 from binref_sci.client.inputs import Inputs, Piece
 from binref_sci.client.replies import Reply
 from binref_sci.errors import FormatError, PayloadError, RemoteConnectionError, RemoteError
+from binref_sci.messages import complaint, fault
 
 Timeout = float | tuple[float, float] | None
 
@@ -249,7 +250,7 @@ class Remote:
         detail = _detail(body)
         if status == 422:
             entries = _entries(detail)
-            raise PayloadError(told(entries, f"the payload does not fit {endpoint}"), entries)
+            raise PayloadError(complaint(f"the payload does not fit {endpoint}", entries), entries)
         message = _message(detail, body)
         if status == 406:
             raise FormatError(f"{self.url}: {message}")
@@ -297,15 +298,6 @@ def normal_url(url: str) -> str:
     return str(parsed.copy_with(query=None, fragment=None)).rstrip("/")
 
 
-def told(entries: list[dict[str, Any]], what: str) -> str:
-    """Return what is wrong with a payload in one line."""
-    lines = [
-        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
-    ]
-    more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
-    return f"{what}: " + "; ".join(lines[:10] + more)
-
-
 def _start_of(response: httpx.Response) -> bytes:
     made = bytearray()
     for piece in response.iter_bytes():
@@ -331,12 +323,12 @@ def _entries(detail: Any) -> list[dict[str, Any]]:
         loc = found.get("loc", [])
         loc = list(loc) if isinstance(loc, list) else [loc]
         made.append(
-            {
+            fault(
                 # Which part of the request it was is HTTP's business, not the caller's.
-                "loc": loc[1:] if loc[:1] == ["body"] else loc,
-                "msg": str(found.get("msg", found)),
-                "type": str(found.get("type", "payload")),
-            }
+                loc[1:] if loc[:1] == ["body"] else loc,
+                str(found.get("msg", found)),
+                str(found.get("type", "payload")),
+            )
         )
     return made
 

@@ -23,6 +23,7 @@ from binref_sci.client.settings import Settings, absolute
 from binref_sci.containers.options import Options, Volumes
 from binref_sci.containers.serving import START_SECONDS
 from binref_sci.errors import FormatError, PayloadError, RemoteError
+from binref_sci.messages import fault
 from binref_sci.naming import checked_run_id
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Gradient
 
@@ -639,5 +640,5 @@ def _checked(run_id: str | None) -> str | None:
     try:
         return checked_run_id(run_id)
     except PayloadError as error:
-        entry = {"loc": ["query", "run_id"], "msg": str(error), "type": "run_id"}
+        entry = fault(["query", "run_id"], str(error), "run_id")
         raise PayloadError(str(error), [entry]) from error

@@ -18,6 +18,7 @@ from typing import Any, Final
 from binref_sci.containers import keeper
 from binref_sci.containers.layout import USER
 from binref_sci.errors import PayloadError
+from binref_sci.storage import made_folder
 
 LENT: Final = ".binref-sci-lent"
 
@@ -41,9 +42,11 @@ def lend(folder: Path, stack: ExitStack) -> dict[str, Any] | None:
     ------
     PayloadError
         If it cannot be made, or made over.
+    FormatError
+        If there is a file in its place.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        made_folder(folder)
         if os.geteuid() != 0:
             return None
         mark = folder / LENT

@@ -24,7 +24,7 @@ from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Made, to_variable
 from binref_sci.errors import BufferNotFoundError, DatasetExistsError, WriterError
 from binref_sci.journal import Journal, read_journal
-from binref_sci.storage import hidden_beside, local_folder
+from binref_sci.storage import hidden_beside, local_folder, made_folder
 
 Mode = Literal["w-", "w", "a", "r+"]
 Durability = Literal["process", "power"]
@@ -93,7 +93,7 @@ def to_binref(
     UnsupportedDTypeError
         If a variable cannot be stored (a TypeError); before a byte is written.
     FormatError
-        If `path` is a URL, or empty (a ValueError).
+        If `path` is a URL, or empty, or lies in a file (a ValueError).
 
     Examples
     --------
@@ -260,7 +260,7 @@ class _Saving:
         if self._before is not None:
             return
         place = Path(self._target)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        made_folder(place.parent)
         partial = hidden_beside(place)  # to be renamed
         partial.mkdir()
         self._job = Job(os.fspath(partial), self._target, None, after, self._sync)

@@ -25,7 +25,7 @@ from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
 from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.reference import ArrayRef
-from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
+from binref_sci.storage import OpenBuffer, create_buffer, made_folder, read_into, write_at
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 _SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call
@@ -44,6 +44,11 @@ class Block:
         Directory; default: the running call's.
     what
         Names the block in messages.
+
+    Raises
+    ------
+    FormatError
+        If the directory is a URL, or there is a file in its place.
     """
 
     def __init__(
@@ -59,8 +64,7 @@ class Block:
         self.dtype = checked_dtype(dtype)
         self.what = what
         self.rows, self.columns = math.prod(outer), math.prod(inner)
-        self._directory = Path(output_path or running_output_path()).absolute()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory = Path(made_folder(output_path or running_output_path()))
         # Unfinished it lies among what goes when the process is killed.
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self._directory))
         self._name, self._fd = create_buffer(self._scratch)

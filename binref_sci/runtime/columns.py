@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray
+from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime.blocks import Block
 from binref_sci.runtime.gradients.arrays import derivative_dtype
@@ -61,7 +62,7 @@ def written_columns(
                         found.shape,
                         inner,
                         derivative_dtype(found.dtype),
-                        what=f"the product for output {output!r} and input {path!r}",
+                        what=f"the product for output {shown(output)} and input {shown(path)}",
                         output_path=directory,
                     )
                     blocks[output] = opened.enter_context(block)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import models_json_schema
 
+from binref_sci import wire
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.runtime import models
@@ -29,7 +30,7 @@ from binref_sci.runtime.gradients.schemas import (
     require_differentiable,
     result_schema,
 )
-from binref_sci.runtime.schema import ArrayType, ShapeDType
+from binref_sci.runtime.schema import ArrayType, GenerateJsonSchemaWithArrays, ShapeDType
 
 API_FILE: Final = "tesseract_api.py"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
@@ -171,6 +172,7 @@ class Component:
         _, definitions = models_json_schema(
             [(self.payloads["apply"], "validation"), (self.output_schema, "serialization")],
             ref_template="#/components/schemas/{model}",
+            schema_generator=GenerateJsonSchemaWithArrays,
         )
         schemas: dict[str, Any] = definitions["$defs"]
         output = schemas.get(self.output_schema.__name__)
@@ -318,7 +320,10 @@ def _abstract(schema: Any) -> Any:
         return schema
     if "array_flags" in schema:
         made = ShapeDType.model_json_schema()
-        return made | {key: schema[key] for key in ("description", "default") if key in schema}
+        kept = {key: schema[key] for key in ("description", "default") if key in schema}
+        return made | _abstract(kept)
+    if wire.is_array_json(schema):  # a default
+        return {"shape": schema["shape"], "dtype": schema["dtype"]}
     made = {key: _abstract(value) for key, value in schema.items()}
     if isinstance(made.get("$ref"), str):
         head, slash, name = made["$ref"].rpartition("/")

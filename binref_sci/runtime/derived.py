@@ -26,6 +26,7 @@ from pydantic import BaseModel
 from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import Block, all_or_none
@@ -119,9 +120,9 @@ def _rows(
     total = math.prod(outer)
     bar = ProgressBar(f"Jacobian of {output}", total)
     with ExitStack() as opened, scratch() as folder:
-        call = throwaway(folder)
+        first, others = throwaway(folder), throwaway(folder, quiet=True)
         for done, cotangent in enumerate(cotangents):
-            with calling(call):
+            with calling(others if done else first):
                 rows = arrays_of(product(cotangent), chosen, "vector_jacobian_product")
             for path, row in rows.items():
                 if path not in blocks:
@@ -140,7 +141,7 @@ def _rows(
 def _check_imaginary(cotangent: NDArray[Any], row: NDArray[Any], output: str, path: str) -> None:
     if cotangent.dtype.kind == "c" and row.dtype.kind != "c":
         raise ComponentError(
-            f"output {output!r} is {cotangent.dtype.name}, and its product for input {path!r} is "
+            f"output {shown(output)} is {cotangent.dtype.name}, and its product for input {shown(path)} is "
             f"{row.dtype.name}: a row of the Jacobian would lack its imaginary part; use "
             "jacobian_from_jvp or finite differences"
         )
@@ -154,7 +155,7 @@ def _block(
     path: str,
     directory: Folder,
 ) -> Block:
-    what = f"the product for output {output!r} and input {path!r}"
+    what = f"the product for output {shown(output)} and input {shown(path)}"
     return Block(outer, point.shape, derivative_dtype(dtype), what=what, output_path=directory)
 
 
@@ -213,9 +214,9 @@ def jacobian_from_jvp(
                     _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
                 )
                 with scratch() as folder:
-                    call = throwaway(folder)
-                    for tangent in tangents:
-                        with calling(call):
+                    first, others = throwaway(folder), throwaway(folder, quiet=True)
+                    for done, tangent in enumerate(tangents):
+                        with calling(others if done else first):
                             product = jvp_fn(
                                 inputs=fresh(inputs),
                                 jvp_inputs={path},

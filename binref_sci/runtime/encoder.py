@@ -122,6 +122,8 @@ class Encoding:
     ----------
     value, output_format, directory, prefix, compression
         As in `encode`.
+    as_text
+        False if the text will not be asked for: nobody is then told what it costs.
     """
 
     value: Any
@@ -129,6 +131,7 @@ class Encoding:
     directory: str | os.PathLike[str] | None = None
     prefix: str = ""
     compression: str | None = None
+    as_text: bool = True
     _skeleton: Skeleton = field(init=False, repr=False)
     _known: dict[int, tuple[Layout, str]] = field(init=False, repr=False, default_factory=dict)
 
@@ -147,7 +150,7 @@ class Encoding:
             self._store()
         else:
             self._leaves = [self._checked(leaf) for leaf in self._skeleton.leaves]
-        if self._inlined:
+        if self._inlined and self.as_text:
             _warn(
                 f"{_amount(self._inlined)} of arrays on disk are read into memory, because a "
                 f"{self.output_format!r} response cannot refer to files; ask for 'json+binref' "

@@ -17,10 +17,12 @@ import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, FormatError, PayloadError, told
+from binref_sci.errors import ComponentError, FormatError, PayloadError
+from binref_sci.messages import complaint, fault, shortened, shown, told
 from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
+from binref_sci.runtime.faults import faults_of
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.probing import fresh
@@ -65,6 +67,7 @@ def call(
     compression: str | None = None,
     input_path: str | os.PathLike[str] | None = None,
     prefix: str | None = None,
+    as_text: bool = True,
 ) -> Response:
     """Call an endpoint of a component.
 
@@ -88,6 +91,9 @@ def call(
     prefix
         Put before references on the wire; default: what leads from the output path to
         the run directory.
+    as_text
+        False for who takes the value and not the text: no warning then tells what it costs
+        to have arrays on disk in a text.
 
     Raises
     ------
@@ -130,11 +136,12 @@ def call(
             directory=run.path,
             prefix=run.prefix if prefix is None else prefix,
             compression=compression,
+            as_text=as_text,
         )
         if output_format == "json+binref" and endpoint != "abstract_eval":
             run.write_results(encoding.pieces(of_folder=True))
     except BaseException as error:
-        run.end("failed", {"error": f"{type(error).__name__}: {told(error)}"[:2000]})
+        run.end("failed", {"error": shortened(f"{type(error).__name__}: {told(error)}")})
         known = ComponentError | FormatError | PayloadError
         if isinstance(error, known) or not isinstance(error, Exception):
             raise
@@ -158,9 +165,7 @@ def parse(payload: bytes | bytearray | memoryview | str) -> Any:
     except (orjson.JSONDecodeError, RecursionError) as error:
         message = f"the payload is not valid JSON: {error}"
         place = getattr(error, "pos", 0)
-        raise PayloadError(
-            message, [{"loc": [place], "msg": message, "type": "json_invalid"}]
-        ) from error
+        raise PayloadError(message, [fault([place], message, "json_invalid")]) from error
 
 
 def checked_payload(
@@ -181,7 +186,7 @@ def checked_payload(
     model = component.payloads.get(endpoint)
     if model is None:
         raise PayloadError(
-            f"component {component.name!r} has no endpoint {endpoint!r}; "
+            f"component {component.name!r} has no endpoint {shown(endpoint)}; "
             f"it has {', '.join(component.endpoints)}"
         )
     body = dict(payload) if isinstance(payload, Mapping) else parse(payload)
@@ -190,9 +195,9 @@ def checked_payload(
     try:
         checked = model.model_validate(body, context=reading.context())
     except ValidationError as error:
-        entries = _entries(error)
+        faults = faults_of(error, model)
         raise PayloadError(
-            _complaint(entries, f"the payload does not fit {endpoint}"), entries
+            complaint(f"the payload does not fit {endpoint}", faults), faults
         ) from error
     inputs: BaseModel = getattr(checked, "inputs")  # noqa: B009  # a field made at run time
     gradient = GRADIENTS.get(endpoint)
@@ -218,24 +223,8 @@ def _digest(inputs: BaseModel) -> str | None:
         # text may be nested deeper, and a component that hands it back must not be blamed.
         if "depth exceeded" in str(error.__cause__) or isinstance(error.__cause__, RecursionError):
             message = "the inputs are nested too deep: no more than 250 levels can be written again"
-            raise PayloadError(
-                message, [{"loc": ["inputs"], "msg": message, "type": "too_deep"}]
-            ) from error
+            raise PayloadError(message, [fault(["inputs"], message, "too_deep")]) from error
         return None  # a type that has no JSON form; inputs need none
-
-
-def _entries(error: ValidationError) -> list[dict[str, Any]]:
-    """Return one entry a fault; inputs are left out, they may be large."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in found]
-
-
-def _complaint(entries: list[dict[str, Any]], what: str) -> str:
-    lines = [
-        f"{'.'.join(map(str, entry['loc'])) or 'payload'}: {entry['msg']}" for entry in entries
-    ]
-    more = [f"and {len(lines) - 10} more"] if len(lines) > 10 else []
-    return f"{what}: " + "; ".join(lines[:10] + more)
 
 
 def _run(component: Component, endpoint: str, run: RunDirectory, *given: Any, **named: Any) -> Any:
@@ -311,7 +300,7 @@ def _outputs(
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
-        raise ComponentError(_complaint(_entries(error), what)) from error
+        raise ComponentError(complaint(what, faults_of(error, schema))) from error
     return checked
 
 

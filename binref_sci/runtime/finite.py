@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import all_or_none
 from binref_sci.runtime.columns import PANEL_BYTES, written_columns
@@ -182,7 +183,7 @@ def finite_difference_vjp(
             for output, cotangent in cotangents.items():
                 if cotangent.shape != column[output].shape:
                     raise ComponentError(
-                        f"the cotangent vector of {output!r} has shape {cotangent.shape}, but the "
+                        f"the cotangent vector of {shown(output)} has shape {cotangent.shape}, but the "
                         f"output has shape {column[output].shape}"
                     )
                 flat[number] += np.sum(cotangent * column[output])

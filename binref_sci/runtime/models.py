@@ -68,7 +68,7 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
 
 def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[type[BaseModel]]:
     """Yield models, each before those it is made of."""
-    if _is_model(annotation):
+    if is_model(annotation):
         if annotation not in seen:
             seen[annotation] = None
             yield annotation
@@ -79,7 +79,8 @@ def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[t
         yield from _reachable(argument, seen)
 
 
-def _is_model(annotation: Any) -> bool:
+def is_model(annotation: Any) -> bool:
+    """Whether an annotation is a model."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
@@ -124,12 +125,12 @@ def arrays(model: type[BaseModel]) -> Iterator[Leaf]:
 def _arrays(annotation: Any, path: str, inside: tuple[Any, ...] = ()) -> Iterator[Leaf]:
     if isinstance(annotation, ArrayType):
         yield Leaf(path, annotation)
-    elif _is_model(annotation):
+    elif is_model(annotation):
         if annotation not in inside:  # a model that contains itself has no last level
             for name, field in annotation.model_fields.items():
                 yield from _arrays(field.annotation, _join(path, name), (*inside, annotation))
     else:
-        for step, argument in _parts(annotation):
+        for step, argument in parts(annotation):
             yield from _arrays(argument, _join(path, step), inside)
 
 
@@ -139,7 +140,7 @@ def labels(model: type[BaseModel]) -> dict[str, Labels]:
 
 
 def _labels(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, Labels]]:
-    if _is_model(annotation):
+    if is_model(annotation):
         if annotation in inside:
             return
         for name, field in annotation.model_fields.items():
@@ -153,7 +154,7 @@ def _labels(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tup
         for mark in annotation.__metadata__:
             if isinstance(mark, Labels):
                 yield path, mark
-    for step, argument in _parts(annotation):
+    for step, argument in parts(annotation):
         yield from _labels(argument, _join(path, step), inside)
 
 
@@ -163,17 +164,17 @@ def field_order(model: type[BaseModel]) -> dict[str, list[str]]:
 
 
 def _orders(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
-    if _is_model(annotation):
+    if is_model(annotation):
         if annotation not in inside:
             yield path, list(annotation.model_fields)
             for name, field in annotation.model_fields.items():
                 yield from _orders(field.annotation, _join(path, name), (*inside, annotation))
         return
-    for step, argument in _parts(annotation):
+    for step, argument in parts(annotation):
         yield from _orders(argument, _join(path, step), inside)
 
 
-def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
+def parts(annotation: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an annotation is made of, with the step of the path that leads there."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 
 from pydantic import BaseModel
 
+from binref_sci.messages import shown
 from binref_sci.runtime.gradients.arrays import holding
 from binref_sci.runtime.models import ITEM, VALUE
 from binref_sci.runtime.schema import ArrayType
@@ -69,7 +70,7 @@ def parse(path: str) -> tuple[Step, ...]:
     """
     steps = tuple(_step(text, path) for text in _split(path))
     if (spelled := spell(steps)) != path:  # components compare paths as text
-        raise PathError(f"{path!r}: if this is what is meant, write {spelled!r}")
+        raise PathError(f"{shown(path)}: if this is what is meant, write {shown(spelled)}")
     return steps
 
 
@@ -98,7 +99,7 @@ def _step(text: str, path: str) -> Step:
         if position.isascii() and position.isdigit() and len(position) <= _DIGITS:
             return Step("item", str(int(position)))
         raise PathError(
-            f"{path!r}: position {position!r} is not valid; positions count from 0, as in "
+            f"{shown(path)}: position {shown(position)} is not valid; positions count from 0, as in "
             "'layers.[0].w'"
         )
     if text.startswith("{") and text.endswith("}"):
@@ -112,7 +113,7 @@ def _step(text: str, path: str) -> Step:
     if text.isidentifier():
         return Step("field", text)
     raise PathError(
-        f"{path!r}: {text!r} is no step of a path; write a field by its name, an item as '[0]', "
+        f"{shown(path)}: {shown(text)} is no step of a path; write a field by its name, an item as '[0]', "
         "and a key as '{key}', with dots between them"
     )
 
@@ -166,9 +167,11 @@ def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
     elif step.kind == "item" and isinstance(tree, list | tuple | Trajectory):
         if int(step.name) < len(tree):
             return tree[int(step.name)]
-        raise PathError(f"there is no {step} in {spell(above)!r}, which has {len(tree)} items")
+        raise PathError(f"there is no {step} in {shown(spell(above))}, which has {len(tree)} items")
     kind = {"field": "no field", "key": "no key", "item": "no list with an item"}[step.kind]
-    raise PathError(f"there is {kind} {str(step)!r}" + (f" in {spell(above)!r}" if above else ""))
+    raise PathError(
+        f"there is {kind} {shown(str(step))}" + (f" in {shown(spell(above))}" if above else "")
+    )
 
 
 def _key(tree: Mapping[Any, Any], name: str) -> Any:
@@ -328,6 +331,6 @@ def listed(paths: Iterator[str]) -> str:
     >>> listed(iter(["x", "layers.[0].w"]))
     "'x', 'layers.[0].w'"
     """
-    shown = [repr(path) for path in itertools.islice(paths, SHOWN)]
+    found = [shown(path) for path in itertools.islice(paths, SHOWN)]
     more = sum(1 for _ in paths)
-    return ", ".join([*shown, *([f"and {more} more"] if more else [])]) or "none"
+    return ", ".join([*found, *([f"and {more} more"] if more else [])]) or "none"

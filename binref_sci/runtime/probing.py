@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,10 @@ from pydantic import BaseModel
 from binref_sci.call import Call, entering, running_call
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.runtime import paths
+from binref_sci.runtime.printing import held_back
 from binref_sci.runtime.schema import ShapeDType
 
 _PLAIN: Final = {int, float, bool, str, type(None)}
@@ -75,15 +77,18 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def throwaway(folder: Path) -> Call:
-    """Return a call that writes into a scratch folder; for `calling`, again and again."""
-    return Call(folder, folder, uuid.uuid4().hex, time.time_ns())
+def throwaway(folder: Path, *, quiet: bool = False) -> Call:
+    """Return a call that writes into a scratch folder; for `calling`, again and again.
+
+    What a quiet one prints is held back.
+    """
+    return Call(folder, folder, uuid.uuid4().hex, time.time_ns(), quiet)
 
 
 @contextmanager
 def calling(call: Call) -> Iterator[None]:
     """Let what runs inside write into a call's scratch folder, and empty it afterwards."""
-    with entering(call):
+    with held_back() if call.quiet else nullcontext(), entering(call):
         yield
     with os.scandir(call.run_directory) as entries:
         left = list(entries)
@@ -105,7 +110,7 @@ def arrays_of(made: Any, wanted: Iterable[str], what: str) -> dict[str, NDArray[
     found: dict[str, NDArray[Any]] = {}
     for key in wanted:
         if not isinstance(made, Mapping) or key not in made:
-            raise ComponentError(f"the result of {what} lacks {key!r}")
+            raise ComponentError(f"the result of {what} lacks {shown(key)}")
         found[key] = np.asarray(made[key])
     return found
 
@@ -122,15 +127,18 @@ class Evaluation:
         Paths of the outputs.
     parent
         Folder to make scratch folders in.
+    quiet
+        Whether what it prints is held back.
     """
 
     apply_fn: Callable[[Any], Any]
     outputs: tuple[str, ...]
     parent: Path | None
+    quiet: bool = False
 
     def __call__(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """Return the outputs at some inputs, in memory."""
-        with scratch(self.parent) as folder, calling(throwaway(folder)):
+        with scratch(self.parent) as folder, calling(throwaway(folder, quiet=self.quiet)):
             made = self.apply_fn(fresh(inputs))
             return {path: np.array(_at(made, path)) for path in self.outputs}
 
@@ -139,7 +147,7 @@ def _at(made: Any, path: str) -> Any:
     try:
         return paths.get(made, path)
     except paths.PathError as error:
-        raise ComponentError(f"the outputs have no {path!r}: {error}") from error
+        raise ComponentError(f"the outputs have no {shown(path)}: {error}") from error
 
 
 @dataclass(frozen=True)

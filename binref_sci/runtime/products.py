@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from binref_sci.array import BinrefArray
 from binref_sci.errors import ComponentError
 from binref_sci.matrix import Matrix
+from binref_sci.messages import shown
 from binref_sci.runtime.probing import calling, scratch, throwaway
 
 
@@ -112,7 +113,9 @@ def _block_at(jacobian: Any, output: str, path: str) -> Any:
     try:
         block = jacobian[output][path]
     except (KeyError, TypeError) as error:
-        raise ComponentError(f"the Jacobian lacks the block [{output!r}][{path!r}]") from error
+        raise ComponentError(
+            f"the Jacobian lacks the block [{shown(output)}][{shown(path)}]"
+        ) from error
     return block if isinstance(block, BinrefArray) else np.asarray(block)
 
 
@@ -123,7 +126,7 @@ def _split(
     found = block.shape[split:] if side else block.shape[:split]
     if split < 0 or found != shape:
         raise ComponentError(
-            f"the block [{output!r}][{path!r}] of the Jacobian has shape {block.shape}, and the "
+            f"the block [{shown(output)}][{shown(path)}] of the Jacobian has shape {block.shape}, and the "
             f"vector for it shape {shape}: the block's shape must "
             f"{'end' if side else 'begin'} with it"
         )

@@ -29,7 +29,7 @@ from binref_sci.naming import (
     checked_run_id,
     is_run_id,
 )
-from binref_sci.storage import local_folder, write_atomically
+from binref_sci.storage import local_folder, made_folder, write_atomically
 
 FORMAT: Final = 1
 
@@ -47,6 +47,11 @@ class RunDirectory:
     run_id
         Default: what follows ``run_`` in the folder's name if it is a served call's,
         else a new one.
+
+    Raises
+    ------
+    FormatError
+        If the folder is a URL, or there is a file in its place.
 
     Examples
     --------
@@ -75,7 +80,7 @@ class RunDirectory:
             run_id = name.removeprefix(PREFIX) if name.startswith(PREFIX) else None
         self.run_id = checked_run_id(run_id or uuid.uuid4().hex)
         self._made = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
+        made_folder(self.path)
         self.call = Call(self.path, self.output_path, self.run_id, time.time_ns())
         self._facts: dict[str, Any] = {}
         self._lock: int | None = None
@@ -88,6 +93,8 @@ class RunDirectory:
         ------
         PayloadError
             If `run_id` is not valid.
+        FormatError
+            If the folder is a URL, or there is a file in its place.
         """
         run_id = checked_run_id(run_id or uuid.uuid4().hex)
         return cls(Path(output_path, PREFIX + run_id), output_path=output_path, run_id=run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from binref_sci.call import running_call
 from binref_sci.errors import ComponentError
+from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import Evaluation
@@ -67,13 +68,14 @@ class Stepping:
             dtype = np.asarray(paths.get(inputs, path)).dtype
             if dtype.kind not in "fc":
                 raise ComponentError(
-                    f"input {path!r} has dtype {dtype.name}, and whole numbers cannot be moved a "
+                    f"input {shown(path)} has dtype {dtype.name}, and whole numbers cannot be moved a "
                     "little: finite differences need a floating-point input"
                 )
         call = running_call()
         parent: Path | None = None if call is None else call.run_directory
         evaluation = Evaluation(apply_fn, tuple(outputs), parent)
         base = evaluation(inputs)
+        evaluation = replace(evaluation, quiet=True)  # the others print much the same
         return cls(evaluation, inputs, base, algorithm, _steps(eps, chosen), batch_size, mapper)
 
     def _relative(self, *points: NDArray[Any]) -> float:
@@ -136,7 +138,7 @@ class Stepping:
         for path, tangent in tangents.items():
             if tangent.shape != points[path].shape:
                 raise ComponentError(
-                    f"the tangent vector of {path!r} has shape {tangent.shape}, but the input has "
+                    f"the tangent vector of {shown(path)} has shape {tangent.shape}, but the input has "
                     f"shape {points[path].shape}"
                 )
         dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
@@ -174,7 +176,7 @@ class Stepping:
         for output, value in upper.items():
             if value.shape != self.base[output].shape:
                 raise ComponentError(
-                    f"output {output!r} has shape {value.shape} beside the inputs and "
+                    f"output {shown(output)} has shape {value.shape} beside the inputs and "
                     f"{self.base[output].shape} at them"
                 )
             kind = np.result_type(derivative_dtype(value.dtype), dtype)
@@ -185,7 +187,7 @@ class Stepping:
 
 def _lost(step: float, value: Any, path: str, dtype: np.dtype[Any]) -> ValueError:
     return ValueError(
-        f"step {step} is lost beside {value} in input {path!r} ({dtype.name}); choose a larger eps"
+        f"step {step} is lost beside {value} in input {shown(path)} ({dtype.name}); choose a larger eps"
     )
 
 
@@ -204,7 +206,7 @@ def _steps(eps: Eps, chosen: list[str]) -> dict[str, float | None]:
     wrong = [path for path in chosen if not 0 < eps[path] < math.inf]
     if wrong:
         raise ValueError(
-            f"the step in eps must be positive and finite, got {eps[wrong[0]]} for {wrong[0]!r}"
+            f"the step in eps must be positive and finite, got {eps[wrong[0]]} for {shown(wrong[0])}"
         )
     return {path: float(eps[path]) for path in chosen}
 

@@ -34,6 +34,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from binref_sci.errors import FormatError, PayloadError
+from binref_sci.messages import fault, shortened, shown
 from binref_sci.naming import PREFIX, checked_run_id
 from binref_sci.server import docs_page, negotiation
 from binref_sci.server.channel import PIECE_BYTES, Facts, Head, Order
@@ -133,7 +134,9 @@ def create_app(
     async def refuse(request: Request, error: HTTPException) -> Response:
         detail = error.detail
         if error.status_code == 404:
-            detail = f"there is no {request.url.path} here; {facts.name!r} has {paths}"
+            detail = (
+                f"there is no {shortened(request.url.path, 200)} here; {facts.name!r} has {paths}"
+            )
         elif error.status_code == 405:
             allowed = (error.headers or {}).get("Allow", "another method")
             detail = f"{request.url.path} takes {allowed}, not {request.method}"
@@ -359,7 +362,7 @@ def _run_id(request: Request, active: set[str]) -> str:
             raise PayloadError(f"run_id is given {len(asked)} times; give it once")
         run_id = checked_run_id(asked[0])
     except PayloadError as error:
-        entry = {"loc": ["query", "run_id"], "msg": str(error), "type": "run_id"}
+        entry = fault(["query", "run_id"], str(error), "run_id")
         raise HTTPException(422, [entry]) from error  # type: ignore[arg-type]
     if run_id in active:
         raise HTTPException(409, _already_running(run_id))
@@ -384,14 +387,14 @@ def _check_content_type(request: Request) -> None:
     if not _JSON_TYPE.fullmatch(media_type):
         raise HTTPException(
             415,
-            f"the body must be JSON: send 'Content-Type: application/json', not {content_type!r}",
+            f"the body must be JSON: send 'Content-Type: application/json', not {shown(content_type)}",
         )
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         raise HTTPException(
             415,
-            f"a body with 'Content-Encoding: {coding}' is not understood; send it as it is "
-            '(arrays may be compressed one by one, with "compression": "lz4")',
+            f"a body with 'Content-Encoding: {shortened(coding, 200)}' is not understood; send it "
+            'as it is (arrays may be compressed one by one, with "compression": "lz4")',
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from binref_sci.errors import FormatError
+from binref_sci.messages import shown
 from binref_sci.naming import OUTPUT_FORMATS
 
 COMPRESSIONS = ("none", "lz4")
@@ -117,7 +118,7 @@ def _candidates(formats: Sequence[str], default: Encoding) -> list[Encoding]:
 def _complaint(accept: str, formats: Sequence[str]) -> str:
     available = ", ".join(f"application/{name}" for name in formats)
     message = (
-        f"cannot produce any encoding that Accept {accept!r} allows; available here: {available}, "
+        f"cannot produce any encoding that Accept {shown(accept)} allows; available here: {available}, "
         f"with compression={' or '.join(COMPRESSIONS)}"
     )
     if "json+binref" not in formats:

@@ -22,6 +22,7 @@ from binref_sci.server import negotiation
 from binref_sci.server.channel import Facts, Settings
 from binref_sci.server.launch import launch
 from binref_sci.server.negotiation import Encoding
+from binref_sci.storage import made_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
         If the address cannot be listened on, the output path not be made, or there is no
         such component.
     FormatError
-        If the default format cannot be given.
+        If the default format cannot be given, or the output path is a URL or a file.
     ComponentLoadError
         If the component cannot be loaded.
     KeyboardInterrupt, Terminated
@@ -91,12 +92,11 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             output_path = Path(tempfile.mkdtemp(prefix="binref-sci-"))
             stack.callback(shutil.rmtree, output_path, ignore_errors=True)
         else:
-            output_path = options.output_path
             try:
-                output_path.mkdir(parents=True, exist_ok=True)
+                output_path = Path(made_folder(options.output_path))
             except OSError as error:
                 raise PayloadError(
-                    f"cannot make the output path {str(output_path)!r}: {error.strerror or error}"
+                    f"cannot make the output path {str(options.output_path)!r}: {error.strerror or error}"
                 ) from error
         settings = Settings(
             target=target,

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import orjson
 
-from binref_sci.errors import BinrefError, FormatError, PayloadError, told
+from binref_sci.errors import BinrefError, FormatError, PayloadError
+from binref_sci.messages import fault, told
 from binref_sci.runtime import endpoint
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
@@ -124,7 +125,10 @@ def _answer(
 
 def _run_directory(settings: Settings, order: Order) -> RunDirectory:
     if not settings.scratch:
-        return RunDirectory.new(settings.output_path, order.run_id)
+        try:
+            return RunDirectory.new(settings.output_path, order.run_id)
+        except FormatError as error:  # a file has the name that the caller chose for the folder
+            raise PayloadError(str(error)) from error
     # Under this process's own folder, which the HTTP process removes if this one crashes, and
     # never the same twice: an old one may be on its way out while its run id is used again.
     path = Path(settings.output_path, channel.scratch_name(os.getpid()), uuid.uuid4().hex)
@@ -152,7 +156,7 @@ def _primed(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview
 def _refusal(error: BaseException, order: Order) -> tuple[int, object]:
     """Return status and ``detail`` for what a call raised."""
     if isinstance(error, PayloadError):
-        entries = error.errors or [{"loc": [], "msg": str(error), "type": "payload"}]
+        entries = error.errors or [fault([], str(error), "payload")]
         return 422, [entry | {"loc": ["body", *entry["loc"]]} for entry in entries]
     if isinstance(error, FormatError):
         return 406, str(error)

@@ -6,6 +6,7 @@ import os
 import posixpath
 
 from binref_sci.errors import InvalidReferenceError
+from binref_sci.messages import shown
 
 
 def confine(root: str | os.PathLike[str], relative: str) -> str:
@@ -34,7 +35,7 @@ def confine(root: str | os.PathLike[str], relative: str) -> str:
     try:
         real = os.path.realpath(os.path.join(real_root, lexical))
     except (OSError, ValueError) as error:
-        raise InvalidReferenceError(f"buffer path {relative!r} cannot be resolved") from error
+        raise InvalidReferenceError(f"buffer path {shown(relative)} cannot be resolved") from error
     if not real.startswith(real_root.rstrip("/") + "/"):
         raise _outside(real_root, relative)
     return real
@@ -49,11 +50,11 @@ def confined_text(root: str, relative: str) -> str:
         As `confine`, but for links, which are not looked at.
     """
     if not relative or "\0" in relative:
-        raise InvalidReferenceError(f"buffer path {relative!r} is not a file name")
+        raise InvalidReferenceError(f"buffer path {shown(relative)} is not a file name")
     # A backslash separates folders on Windows alone; references never hold one that does.
     if relative.startswith("/") or "://" in relative or "\\" in relative:
         raise InvalidReferenceError(
-            f"buffer path must be relative to {root!r}, with '/' between folders, got {relative!r}"
+            f"buffer path must be relative to {root!r}, with '/' between folders, got {shown(relative)}"
         )
     lexical = posixpath.normpath(relative)
     if lexical in (".", "..") or lexical.startswith("../"):
@@ -63,5 +64,5 @@ def confined_text(root: str, relative: str) -> str:
 
 def _outside(root: str, relative: str) -> InvalidReferenceError:
     return InvalidReferenceError(
-        f"buffer path must stay under {root!r}, but {relative!r} leads outside it"
+        f"buffer path must stay under {root!r}, but {shown(relative)} leads outside it"
     )

@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, TruncatedBufferError
+from binref_sci.messages import shown
 from binref_sci.storage.remote import RemotePath, asked, store_error
 
 MERGE_GAP: Final = 256 * 1024
@@ -187,20 +188,22 @@ class Fetching:
         place = RemotePath(self.root.fs, path)  # to look at it anew
         exists = place.exists()
         if isinstance(failed, FileNotFoundError) or (failed is None and not exists):
-            raise BufferNotFoundError(f"buffer {os.fspath(place)!r} does not exist") from failed
+            raise BufferNotFoundError(
+                f"buffer {shown(os.fspath(place))} does not exist"
+            ) from failed
         size = int(place.info()["size"]) if exists else _UNKNOWN
         for one in asked:
             short = one.offsets[one.offsets + one.nbytes > size]
             if len(short):
                 first = int(short[0])
                 raise TruncatedBufferError(
-                    f"buffer {os.fspath(place)!r} holds {size} bytes, but bytes {first} to "
+                    f"buffer {shown(os.fspath(place))} holds {size} bytes, but bytes {first} to "
                     f"{first + one.nbytes} are needed; was it copied while the run went on?"
                 ) from failed
         if failed is not None:
             raise store_error(place, failed) from failed
         raise TruncatedBufferError(
-            f"buffer {os.fspath(place)!r}: {nbytes} bytes were asked for, and "
+            f"buffer {shown(os.fspath(place))}: {nbytes} bytes were asked for, and "
             f"{sum(map(len, pieces))} came; does the store know byte ranges?"
         )
 

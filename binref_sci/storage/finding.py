@@ -8,6 +8,7 @@ import stat
 from typing import Any, NamedTuple
 
 from binref_sci.errors import BufferNotFoundError
+from binref_sci.messages import shown
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.remote import RemotePath
 
@@ -77,7 +78,7 @@ def status_of(root: str | os.PathLike[str], relative: str) -> os.stat_result:
     except OSError as error:
         raise missing(root, relative, error) from error
     if not stat.S_ISREG(status.st_mode):
-        raise BufferNotFoundError(f"buffer {real!r} is not a regular file")
+        raise BufferNotFoundError(f"buffer {shown(real)} is not a regular file")
     if len(_inside) >= _REMEMBERED:
         _inside.clear()
     path = os.path.join(key[0], relative)
@@ -95,7 +96,7 @@ def missing(root: str | os.PathLike[str], relative: str, error: OSError) -> OSEr
     if error.errno not in _NO_SUCH_FILE:
         return error
     return BufferNotFoundError(
-        f"buffer {relative!r} does not exist under {os.fspath(root)!r} ({error.strerror})"
+        f"buffer {shown(relative)} does not exist under {os.fspath(root)!r} ({error.strerror})"
     )
 
 

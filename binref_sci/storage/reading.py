@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
+from binref_sci.messages import shown
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.finding import Identity, found_before, missing
@@ -119,7 +120,7 @@ def opened_buffer(root: str | os.PathLike[str], relative: str) -> Buffer:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
-        raise BufferNotFoundError(f"buffer {path!r} is not a regular file")
+        raise BufferNotFoundError(f"buffer {shown(path)} is not a regular file")
     return OpenBuffer(fd, status.st_size, path)
 
 
@@ -143,7 +144,7 @@ def require(buffer: Buffer, offset: int, nbytes: int) -> None:
 def truncated(name: str, offset: int, nbytes: int, found: int) -> TruncatedBufferError:
     """Return the error for a buffer that ends too early."""
     return TruncatedBufferError(
-        f"buffer {name!r} holds {found} bytes, but bytes {offset} to {offset + nbytes} are needed; "
+        f"buffer {shown(name)} holds {found} bytes, but bytes {offset} to {offset + nbytes} are needed; "
         "was the run that wrote it interrupted?"
     )
 

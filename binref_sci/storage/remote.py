@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from binref_sci.errors import BinrefError, BufferNotFoundError, InvalidReferenceError, StoreError
+from binref_sci.messages import shown
 from binref_sci.storage.confinement import confined_text
 
 _VERSIONS: Final = (
@@ -109,7 +110,7 @@ class RemotePath:
         """
         if "::" in relative:  # chains stores
             raise InvalidReferenceError(
-                f"buffer path must lie in the store of {self!r}, got {relative!r}"
+                f"buffer path must lie in the store of {self!r}, got {shown(relative)}"
             )
         return self / confined_text(os.fspath(self), relative)
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import PayloadError
-from binref_sci.wire.messages import first_line, shown
+from binref_sci.messages import shown
+from binref_sci.wire.messages import first_line
 from binref_sci.wire.places import LARGEST
 
 _EXACT_FLOAT: Final = 2**53  # floats are whole numbers' exact stand-ins up to here

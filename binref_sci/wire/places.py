@@ -6,7 +6,8 @@ import re
 from typing import Any, Final
 
 from binref_sci.errors import InvalidReferenceError
-from binref_sci.wire.messages import at, shown
+from binref_sci.messages import shown
+from binref_sci.wire.messages import at
 
 _BUFFER = re.compile(r"(?P<path>.+?)(?::(?P<offset>[0-9]+)(?::(?P<size>[0-9]+))?)?", re.DOTALL)
 NUMBERED = re.compile(r":-?[0-9]+\Z")
@@ -79,7 +80,7 @@ def format_buffer(path: str, offset: int, compressed_size: int | None = None) ->
     """
     if NUMBERED.search(path):
         raise InvalidReferenceError(
-            f"buffer name {path!r} ends in ':' and a number, which readers would take for "
+            f"buffer name {shown(path)} ends in ':' and a number, which readers would take for "
             "the offset; rename the file"
         )
     return f"{path}:{offset}" if compressed_size is None else f"{path}:{offset}:{compressed_size}"

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from binref_sci.codec import decompress
 from binref_sci.dtypes import nbytes_of
 from binref_sci.errors import BinrefError, PayloadError
-from binref_sci.wire.messages import at, first_line, shown
+from binref_sci.messages import shown
+from binref_sci.wire.messages import at, first_line
 from binref_sci.wire.numbers import numbers
 from binref_sci.wire.objects import compression_of, parts_of
 

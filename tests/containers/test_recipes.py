@@ -20,11 +20,17 @@ from binref_sci.containers.containerfile import containerfile
 from binref_sci.containers.copying import copy_folder
 from binref_sci.containers.engine import Engine, checked_image, find_engine
 from binref_sci.containers.gathering import Interpreter
-from binref_sci.containers.lending import check_input
+from binref_sci.containers.lending import check_input, lend
 from binref_sci.containers.listing import schema
 from binref_sci.containers.options import Options
 from binref_sci.containers.serving import _free_port, reachable
-from binref_sci.errors import ContainerError, EngineError, ImageNotFoundError, PayloadError
+from binref_sci.errors import (
+    ContainerError,
+    EngineError,
+    FormatError,
+    ImageNotFoundError,
+    PayloadError,
+)
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.config import read_config
 from tests.serving import COMMAND, ENVIRONMENT
@@ -294,6 +300,12 @@ def test_an_input_path_that_the_container_could_not_read_is_told_before(tmp_path
     for missing in (tmp_path / "nothing", Path(__file__)):
         with pytest.raises(PayloadError, match="is not a folder, or does not exist"):
             check_input(missing)
+
+
+def test_a_file_is_not_lent_as_an_output_path(tmp_path):
+    (tmp_path / "file").touch()
+    with ExitStack() as stack, pytest.raises(FormatError, match="there is a file of this name"):
+        lend(tmp_path / "file", stack)
 
 
 def test_links_of_a_folder_stay_links_inside_and_become_copies_outside(tmp_path):

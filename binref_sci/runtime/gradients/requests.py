@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from binref_sci import wire
 from binref_sci.errors import BinrefError, PayloadError
+from binref_sci.messages import fault, shown
 from binref_sci.runtime import models, paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype, fitting, holding, told
 from binref_sci.runtime.gradients.kinds import Asked, Gradient, Point
@@ -67,7 +68,7 @@ def _annotations(
         try:
             made[path] = _differentiable(schema, path, tree)
         except paths.PathError as error:
-            faults.append(_fault((which, index), str(error), "path"))
+            faults.append(fault((which, index), str(error), "path"))
     return made
 
 
@@ -85,22 +86,22 @@ def _vector(
     given: dict[str, Any] = getattr(payload, name)
     wanted = set(chosen)
     for path in [path for path in given if path not in wanted]:
-        message = f"{path!r} is not among {which}: {paths.listed(iter(chosen))}"
-        faults.append(_fault((name, path), message, "extra_key"))
+        message = f"{shown(path)} is not among {which}: {paths.listed(iter(chosen))}"
+        faults.append(fault((name, path), message, "extra_key"))
     made: dict[str, Any] = {}
     for path in chosen:
         if path not in given:
             message = (
-                f"{path!r} is missing: {name} needs an array for each of {which}; "
+                f"{shown(path)} is missing: {name} needs an array for each of {which}; "
                 f"it has {paths.listed(iter(given))}"
             )
-            faults.append(_fault((name, path), message, "missing_key"))
+            faults.append(fault((name, path), message, "missing_key"))
         elif path in fields:
             point = None if tree is None else paths.get(tree, path)
             try:
                 made[path] = _along(fields[path], given[path], point)
             except BinrefError as error:
-                faults.append(_fault((name, path), f"{path!r}: {error}", "vector"))
+                faults.append(fault((name, path), f"{shown(path)}: {error}", "vector"))
     return made
 
 
@@ -134,18 +135,18 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
         try:
             found = paths.get(shapes, output)
         except paths.PathError as error:
-            message = f"{output!r}: {error}; differentiable are {_offered_by(shapes, schema)}"
-            faults.append(_fault((asked.gradient.outputs, index), message, "path"))
+            message = f"{shown(output)}: {error}; differentiable are {_offered_by(shapes, schema)}"
+            faults.append(fault((asked.gradient.outputs, index), message, "path"))
             continue
         shape = _shape_of(found)
         if asked.gradient.takes_outputs and shape is not None:
             given = np.shape(asked.vector[output])
             if given != shape:
                 message = (
-                    f"{output!r}: shape {given} does not fit the output, which has shape "
+                    f"{shown(output)}: shape {given} does not fit the output, which has shape "
                     f"{shape} for these inputs"
                 )
-                faults.append(_fault((str(asked.gradient.vector), output), message, "vector"))
+                faults.append(fault((str(asked.gradient.vector), output), message, "vector"))
     if faults:
         _refuse(asked.gradient, faults)
 
@@ -191,10 +192,6 @@ def _refuse(gradient: Gradient, faults: list[dict[str, Any]]) -> NoReturn:
     raise PayloadError(f"the payload does not fit {gradient.endpoint}: {told}{more}", faults)
 
 
-def _fault(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
-    return {"loc": list(loc), "msg": message, "type": kind}
-
-
 def _differentiable(
     schema: type[BaseModel], path: str, tree: BaseModel | None
 ) -> tuple[ArrayType, ...]:
@@ -207,20 +204,22 @@ def _differentiable(
         usable = tuple(each for each in found if each.differentiable)
         if not usable:
             what = "is not differentiable" if found else f"is no array of {schema.__name__}"
-            raise paths.PathError(f"{path!r} {what}")
+            raise paths.PathError(f"{shown(path)} {what}")
         if tree is None:
             return usable  # any of them: the output is not there yet
         value = paths.get(tree, path)
         if not hasattr(value, "shape"):
-            raise paths.PathError(f"{path!r} is {value!r} in these inputs, which is no array")
+            raise paths.PathError(
+                f"{shown(path)} is {shown(value)} in these inputs, which is no array"
+            )
         field = holding(found, value)
         if field is not None and field.differentiable:
             return (field,)
         raise paths.PathError(
-            f"{path!r} is of shape {value.shape} in these inputs, which is not differentiable"
+            f"{shown(path)} is of shape {value.shape} in these inputs, which is not differentiable"
         )
     except paths.PathError as error:
-        reason = str(error) if repr(path) in str(error) else f"{path!r}: {error}"
+        reason = str(error) if shown(path) in str(error) else f"{shown(path)}: {error}"
         raise paths.PathError(f"{reason}; differentiable are {_offered(schema, tree)}") from error
 
 

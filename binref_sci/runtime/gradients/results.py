@@ -12,6 +12,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import BinrefError, ComponentError
+from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype, fits, fitting, holding, told
 from binref_sci.runtime.gradients.kinds import Asked, Point
@@ -45,18 +46,20 @@ def checked_result(
             output: {
                 path: _block(block, outputs, output, asked.points[path], path)
                 for path, block in _keyed(
-                    rows[output], asked.inputs, f"[{output!r}]", gradient.inputs
+                    rows[output], asked.inputs, f"[{shown(output)}]", gradient.inputs
                 ).items()
             }
             for output in asked.outputs
         }
     if gradient.takes_outputs:
         return {
-            path: _product(array, _differentiable(inputs, path), f"[{path!r}]", asked.points[path])
+            path: _product(
+                array, _differentiable(inputs, path), f"[{shown(path)}]", asked.points[path]
+            )
             for path, array in _keyed(made, asked.inputs, "", gradient.inputs).items()
         }
     return {
-        path: _product(array, _differentiable(outputs, path), f"[{path!r}]", None)
+        path: _product(array, _differentiable(outputs, path), f"[{shown(path)}]", None)
         for path, array in _keyed(made, asked.outputs, "", gradient.outputs).items()
     }
 
@@ -103,7 +106,7 @@ def _numbers(value: Any, where: str) -> Any:
 
 
 def _block(value: Any, outputs: type[BaseModel], output: str, point: Point, path: str) -> Any:
-    where = f"[{output!r}][{path!r}]"
+    where = f"[{shown(output)}][{shown(path)}]"
     array = _numbers(value, where)
     inner = point.shape
     split = len(array.shape) - len(inner)

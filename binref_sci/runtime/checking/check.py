@@ -1,0 +1,217 @@
+"""Asking the endpoints of a component for what the differences say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from binref_sci.call import entering
+from binref_sci.errors import BinrefError, ComponentError, PayloadError
+from binref_sci.matrix import Matrix
+from binref_sci.messages import shown
+from binref_sci.runtime import paths
+from binref_sci.runtime.checking.comparison import Comparison, error_of
+from binref_sci.runtime.component import Component
+from binref_sci.runtime.endpoint import differentiated
+from binref_sci.runtime.gradients.arrays import derivative_dtype
+from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
+from binref_sci.runtime.gradients.requests import points_of
+from binref_sci.runtime.printing import held_back
+from binref_sci.runtime.probing import fresh
+from binref_sci.runtime.run import RunDirectory
+from binref_sci.runtime.stepping import Stepping
+
+_ROUNDING: Final = 4.0  # roundings of an output that are allowed for in a difference
+
+
+@dataclass
+class Check:
+    """One component at some inputs.
+
+    Parameters
+    ----------
+    component
+        The component.
+    run
+        To call it in.
+    values
+        Its inputs.
+    outputs, inputs
+        Paths of what is compared.
+    known
+        The outputs at these inputs, by path.
+    eps, rtol
+        As for `check_gradients`.
+    heard
+        Endpoints that have printed what they print.
+    """
+
+    component: Component
+    run: RunDirectory
+    values: BaseModel
+    outputs: list[str]
+    inputs: list[str]
+    known: dict[str, NDArray[Any]]
+    eps: float | None
+    rtol: float | None
+    heard: frozenset[str] = frozenset()
+
+    def all(
+        self, endpoints: list[str], directions: int, random: np.random.Generator
+    ) -> Iterator[Comparison]:
+        """Yield all comparisons."""
+        worst: dict[tuple[str, str, str], tuple[float, str]] = {}
+        jacobian: Any = None
+        if "jacobian" in endpoints:
+            jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
+        for path in self.inputs:
+            point = np.asarray(paths.get(self.values, path))
+            steps = self._stepping(path)
+            for _ in range(directions):
+                tangent = _drawn(random, point.shape, point.dtype)
+                slopes = self._slopes(path, steps, tangent)
+                for endpoint in endpoints:
+                    made = jacobian
+                    if endpoint == "jacobian_vector_product":
+                        made = self._ask(endpoint, [path], self.outputs, {path: tangent.copy()})
+                    for output in self.outputs:
+                        key = endpoint, output, path
+                        try:
+                            found = self._compare(key, tangent, slopes[output], made, random)
+                        except (BinrefError, OSError) as failure:
+                            found = math.inf, str(failure)
+                        worst[key] = max(worst.get(key, (0.0, "")), found)
+        for endpoint in endpoints:
+            for output in self.outputs:
+                for path in self.inputs:
+                    error, reason = worst[endpoint, output, path]
+                    yield Comparison(
+                        endpoint, output, path, error, self._tolerance(output, path), reason
+                    )
+
+    def _stepping(self, path: str) -> Stepping:
+        with self._moving(path), held_back():
+            return Stepping.of(
+                self.component.module.apply,
+                self.values,
+                [path],
+                self.outputs,
+                "central",
+                self.eps,
+                1,
+                map,
+            )
+
+    def _slopes(
+        self, path: str, steps: Stepping, tangent: NDArray[Any]
+    ) -> dict[str, tuple[NDArray[Any], float]]:
+        """Return each output's derivative along a direction, and what rounding leaves of it."""
+        with self._moving(path):
+            found = steps.along({path: tangent})
+        width = 2 * steps.distance({path: tangent})
+        made = {}
+        for output, slope in found.items():
+            known = self.known[output]
+            unit = float(np.finfo(derivative_dtype(known.dtype)).eps)
+            size = float(np.max(np.abs(known), initial=0.0))
+            made[output] = slope, _ROUNDING * unit * size / width
+        return made
+
+    @contextmanager
+    def _moving(self, path: str) -> Iterator[None]:
+        try:
+            with entering(self.run.call):
+                yield
+        except PayloadError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ComponentError(
+                f"component {self.component.name!r} failed in apply with {shown(path)} moved a little: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _compare(
+        self,
+        key: tuple[str, str, str],
+        tangent: NDArray[Any],
+        known: tuple[NDArray[Any], float],
+        made: Any,
+        random: np.random.Generator,
+    ) -> tuple[float, str]:
+        """Return the error of an output along a direction, and what went wrong if it failed.
+
+        Parameters
+        ----------
+        key
+            Endpoint, output and input.
+        tangent
+            The direction.
+        known
+            The derivative along it, and what rounding leaves of that.
+        made
+            What the endpoint returned for all outputs, or why it did not.
+        random
+            To draw a cotangent with, for which the endpoint is asked here.
+        """
+        endpoint, output, path = key
+        slope, rounding = known
+        allowed = self._tolerance(output, path)
+        if not np.all(np.isfinite(slope)):
+            return math.inf, "beside these inputs the output is not finite: nothing to compare with"
+        if endpoint == "jacobian":
+            if isinstance(made, str):
+                return math.inf, made
+            block = made[output][path]
+            rows = block.ndim - tangent.ndim
+            found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
+            return error_of(found, slope, rounding, allowed)
+        if endpoint == "jacobian_vector_product":
+            if isinstance(made, str):
+                return math.inf, made
+            return error_of(np.asarray(made[output]), slope, rounding, allowed)
+        cotangent = _drawn(random, slope.shape, self.known[output].dtype)
+        made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
+        if isinstance(made, str):
+            return math.inf, made
+        return error_of(
+            np.sum(np.asarray(made[path]) * tangent).real,
+            np.sum(cotangent * slope).real,
+            rounding * float(np.sum(np.abs(cotangent))),
+            allowed,
+            float(np.sum(np.abs(cotangent * slope))),
+        )
+
+    def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
+        """Return an endpoint's result, or why there is none."""
+        points = points_of(self.values, wrt)
+        asked = Asked(GRADIENTS[endpoint], tuple(wrt), tuple(of), vector, points)
+        again, self.heard = endpoint in self.heard, self.heard | {endpoint}
+        try:
+            with held_back() if again else nullcontext():
+                return differentiated(self.component, asked, fresh(self.values), self.run)
+        except (ComponentError, PayloadError) as error:
+            return str(error)
+
+    def _tolerance(self, output: str, path: str) -> float:
+        if self.rtol is not None:
+            return self.rtol
+        kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
+        unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
+        return max(1e-5, 10 * math.pow(unit, 2 / 3))
+
+
+def _drawn(
+    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return random numbers, none of them small, so that none goes unseen."""
+    made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    if dtype.kind == "c":
+        made = made * np.exp(1j * random.uniform(0, 2 * np.pi, shape))
+    return np.asarray(made).astype(derivative_dtype(dtype))
