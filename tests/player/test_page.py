@@ -757,8 +757,7 @@ def test_other_dimensions_have_sliders_and_a_new_version_empties_the_cache(mount
 def test_telemetry_is_shown_and_sent(mounted):
     player = mounted("ramp", size=[4, 64, 200], traits={"fps": 30}).focus()
     player.press("t", "Space").wait_for(playing=1)
-    player.page.wait_for_function("model.sent.some(({ type }) => type === 'stats')")
-    player.page.wait_for_timeout(1200)
+    player.page.wait_for_function("model.sent.some(({ type, fps }) => type === 'stats' && fps > 5)")
     stats = sent(player, "stats")[-1]
     assert set(stats) == {
         "type",
@@ -770,7 +769,6 @@ def test_telemetry_is_shown_and_sent(mounted):
         "paint_ms",
         "gap_p95_ms",
     }
-    assert stats["fps"] > 5
     assert "shown" in player.root.locator(".br-monitor").inner_text()
 
 
