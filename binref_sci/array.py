@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ from binref_sci.storage import (
     write_at,
 )
 from binref_sci.storage.remote import RemotePath
+from binref_sci.unread import Unread
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -80,7 +82,7 @@ class Layout:
     part_of: tuple[int, ...] | None = field(default=None, compare=False)
 
 
-class BinrefArray:
+class BinrefArray(Unread):
     """An array in a buffer: lazy, read-only, sliceable.
 
     It holds a reference and the directory it is resolved in, and no open file. Indexing
@@ -420,8 +422,8 @@ class BinrefArray:
         return self
 
     def __eq__(self, other: object) -> Any:
-        """Compare references; with a list of the same shape, as with an array, element by element."""
-        if isinstance(other, list | tuple):
+        """Compare references; with a number or list of the same shape, as with an array, by element."""
+        if isinstance(other, Number | list | tuple):
             return equals_list(self, other)
         if not isinstance(other, BinrefArray):
             return NotImplemented
@@ -467,8 +469,8 @@ class BinrefArray:
         return facts_html("BinrefArray", summary, facts, state=self.state)
 
 
-def equals_list(array: Any, values: Sequence[Any]) -> Any:
-    """Compare an array on disk with lists element by element; they are unequal if shapes differ."""
+def equals_list(array: Any, values: Sequence[Any] | Number) -> Any:
+    """Compare an array on disk with a number or lists by element; unequal if shapes differ."""
     try:
         given = np.asarray(values)
     except ValueError:  # lists of different lengths

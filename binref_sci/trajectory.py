@@ -21,13 +21,14 @@ from binref_sci.labels import Labels
 from binref_sci.plan import ON_DISK, REMOTE, Segment, Stored
 from binref_sci.storage import identity, place_of
 from binref_sci.storage.remote import RemotePath
+from binref_sci.unread import Unread
 
 if TYPE_CHECKING:
     import dask.array as da
     import xarray as xr
 
 
-class Trajectory:
+class Trajectory(Unread):
     """Snapshots of one shape and dtype: a lazy array with one more axis in front.
 
     It holds runs of references, not one object a snapshot. ``len()``, iteration and an
