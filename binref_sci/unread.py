@@ -58,10 +58,12 @@ class Unread:
     else:
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)  # a protocol that is asked for at each turn
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in _LABELLED:
                 text += "; a.to_xarray() has it, and stays lazy"
-            elif not name.startswith("_") and hasattr(np.ndarray, name):
+            elif hasattr(np.ndarray, name):
                 text += f"; {self._ways()}"
             raise AttributeError(text, name=name, obj=self)
 
