@@ -10,7 +10,7 @@ import typer
 from binref_sci.engine import open_dataset
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.notebook.limits import Limits, Rules
-from binref_sci.notebook.movie import SUFFIXES, save
+from binref_sci.notebook.movie import SUFFIXES, checked_place, save
 from binref_sci.notebook.scene import Scene
 
 
@@ -87,6 +87,7 @@ def animate_command(
     Colours keep their limits for the whole film. Frames are read one by one, so the run may be
     larger than memory.
     """
+    checked_place(output)
     if output.exists() and not overwrite:
         raise DatasetExistsError(f"{str(output)!r} exists: pass --overwrite to replace it")
     wanted = None if size is None else _size(size)

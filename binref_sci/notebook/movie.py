@@ -106,18 +106,8 @@ def save(
     Exception
         What the storage raised for a frame that cannot be read; a note says which frame.
     """
-    place = Path(local_folder(path))
+    place = checked_place(path)
     suffix = place.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise FormatError(
-            f"cannot save to {os.fspath(path)!r}: the name must end in {', '.join(SUFFIXES)}"
-        )
-    if place.is_dir():
-        raise IsADirectoryError(f"cannot save to {os.fspath(path)!r}: that is a folder")
-    if not place.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot save to {os.fspath(path)!r}: there is no folder {str(place.parent)!r}"
-        )
     chosen = _chosen(scene, frames, index if suffix == ".png" else None)
     if suffix == ".html":
         index = scene.checked(index)
@@ -151,6 +141,33 @@ def save(
             _mp4(canvas, path_now, chosen, fps, 80 if quality is None else quality, update)
         else:
             _animated(canvas, path_now, chosen, suffix, fps, loop, quality, update)
+    return place
+
+
+def checked_place(path: str | os.PathLike[str]) -> Path:
+    """Return where a film can be saved, before anything is read for it.
+
+    Raises
+    ------
+    FormatError
+        If the suffix is none of `SUFFIXES`.
+    OSError
+        If the folder is missing or may not be written, or a folder has that name.
+    """
+    place = Path(local_folder(path))
+    refused = f"cannot save to {os.fspath(path)!r}: "
+    if place.suffix.lower() not in SUFFIXES:
+        raise FormatError(f"{refused}the name must end in {', '.join(SUFFIXES)}")
+    if place.is_dir():
+        raise IsADirectoryError(f"{refused}that is a folder")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{refused}there is no folder {str(place.parent)!r}")
+    trial = hidden_beside(place.resolve())
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise OSError(error.errno, f"{refused}{error.strerror}") from error
     return place
 
 

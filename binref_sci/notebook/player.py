@@ -237,6 +237,7 @@ class Player(anywidget.AnyWidget):
         FormatError, ValueError
             Naming the argument.
         """
+        movie.checked_place(path)  # colours may have to be waited for
         if options.get("frames") is None and self.part:
             options["frames"] = range(self.part[0], self.part[1] + 1)
         options.setdefault("reduce", self.reduce)
