@@ -627,7 +627,8 @@ def test_a_component_is_found_by_folder_file_name_and_module(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("gone", "does not exist"), ("gone/away.py", "does not exist"), ("empty", "has no tesseract_api.py"),
+    [("wave", "does not exist.*the module of this name that Python has .* is no component"),
+     ("gone", "does not exist"), ("gone/away.py", "does not exist"), ("empty", "has no tesseract_api.py"),
      ("binref_sci.gone", "does not exist"), ("readme.txt", "not a Python file"), ("", "does not exist|has no")],
 )  # fmt: skip
 def test_a_component_that_is_not_there_is_the_callers_mistake(tmp_path, monkeypatch, target, words):

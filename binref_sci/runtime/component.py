@@ -140,6 +140,12 @@ class Component:
             ) from error
         except Exception as error:
             raise _failed(target, error) from error
+        if not any(hasattr(module, part) for part in ("InputSchema", "OutputSchema", "apply")):
+            raise PayloadError(
+                f"component {target!r} does not exist: no folder or file of this name under "
+                f"{os.fspath(Path.cwd())!r}, and the module of this name that Python has "
+                f"({_place(module)}) is no component"
+            )
         return cls(module, target.rpartition(".")[2], target)
 
     def __repr__(self) -> str:
