@@ -34,7 +34,8 @@ def open_dataset(
     ----------
     source
         A run directory, an output path (its newest run opens), a ``results.json`` or any
-        other file with a ``json+binref`` response, or a journal. A list of them is one
+        other file with a ``json+binref`` response, or a journal. Of several runs in one
+        folder the newest opens, an older one by its journal. A list of paths is one
         simulation that was restarted, in order of time: from the first time of a later run
         on its snapshots count, those of the run before at that time or after are left out.
         Each may be a URL that fsspec knows: ``"s3://bucket/run"``, ``"memory://run"``.
