@@ -15,7 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticSchemaGenerationError,
+    create_model,
+)
 from pydantic.json_schema import models_json_schema
 
 from binref_sci.errors import ComponentError, PayloadError
@@ -348,7 +354,14 @@ def _place(module: ModuleType) -> str:
 
 
 def _failed(name: str, error: BaseException) -> ComponentError:
-    return ComponentError(f"component {name!r} failed to load: {type(error).__name__}: {error}")
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, PydanticSchemaGenerationError):
+        kind = str(error).partition(">")[0].partition("<")[2] or "a field"
+        told = (
+            f"a schema cannot have a field of type <{kind}>; declare an array as "
+            "Array[(None, 3), Float64], from binref_sci.runtime, with one length for each axis"
+        )
+    return ComponentError(f"component {name!r} failed to load: {told}")
 
 
 def _from_file(path: Path) -> ModuleType:
