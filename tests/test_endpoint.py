@@ -660,6 +660,20 @@ def test_a_component_that_cannot_be_loaded_says_why(tmp_path, body, words):
         loaded(tmp_path / "c", body)
 
 
+def test_a_component_that_returns_nothing_is_told_to(tmp_path):
+    component = loaded(
+        tmp_path / "c",
+        """
+        class InputSchema(BaseModel): pass
+        class OutputSchema(BaseModel):
+            x: float
+        def apply(inputs): OutputSchema(x=1.0)
+        """,
+    )
+    with pytest.raises(ComponentError, match=r"apply has returned nothing; end it with return Out"):
+        call(component, {}, tmp_path / "out")
+
+
 COUNTING = """
     import helper
     class InputSchema(BaseModel): pass
