@@ -12,7 +12,7 @@ Each error is also the builtin one a caller would catch::
     ├── RunEndedError           (EOFError)           a run that ended before what was waited for
     ├── WriterError             (ValueError)         a snapshot the writer must refuse
     ├── DatasetExistsError      (FileExistsError)    something is there that is not to be replaced
-    ├── UnknownVariableError    (KeyError)           settings for a variable that is not there
+    ├── UnknownVariableError    (KeyError)           a variable or output that is not there
     ├── NoOutputPathError       (RuntimeError)       nowhere to write
     ├── FormatError             (ValueError)         an output format that cannot be given
     ├── PayloadError            (ValueError)         the caller's mistake: 4xx, exit code 2
@@ -79,7 +79,7 @@ class DatasetExistsError(BinrefError, FileExistsError):
 
 
 class UnknownVariableError(BinrefError, KeyError):
-    """Settings name a variable that a Dataset does not have."""
+    """A variable, an output or an array is asked for by a name that none has."""
 
     __str__ = Exception.__str__  # KeyError would show the message in quotes
 

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from binref_sci import BinrefWriter
+from binref_sci import BinrefWriter, animate, open_dataset
 from binref_sci.cli.app import app, main
+from binref_sci.errors import FormatError
 from tests.test_notebook_movie import frames_of, probe
 
 
@@ -113,3 +114,20 @@ def test_a_folder_without_a_run_is_told(tmp_path):
     done = called(tmp_path, "-o", tmp_path / "x.gif")
     assert done.exit_code != 0
     assert type(done.exception).__module__ == "binref_sci.errors"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x.avi", "must end in"), ("no/x.gif", "there is no folder"), ("/proc/x.gif", "cannot save")],
+)
+def test_the_target_is_checked_before_a_frame_is_read(folder, tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    player = animate(open_dataset(folder), names="pressure", vmin=0)
+    for path in folder.glob("*.bin"):
+        if path.stat().st_size > 1000:
+            os.truncate(path, 5)
+    with pytest.raises((FormatError, OSError), match=rf"{message}"):
+        player.save(name)
+    player.close()
+    done = called(folder, "-v", "pressure", "-o", name, "--limits", "full")
+    assert message in str(done.exception)

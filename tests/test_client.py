@@ -388,6 +388,16 @@ def test_ragged_lists_are_lists(heat, door):
         out.to_dataset()
 
 
+@pytest.mark.filterwarnings(READ_AND_SAID)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_output_that_is_not_there_is_told_with_those_that_are(heat, door, lazy):
+    out = heat.open(door).apply({"steps": 3}, lazy=lazy)
+    with pytest.raises(KeyError, match=r"no output 'haet'; there are .*'heat'.*mean 'heat'\?"):
+        out["haet"]
+    assert out.get("haet") is None
+    assert "haet" not in out
+
+
 def test_nested_results_are_a_flat_dataset(echo, door):
     inner = {"values": [[1.0, 2.0], [3.0, 4.0]], "named": {"a": 1.5}}
     out = echo.open(door, lazy=True).apply({"inner": inner})

@@ -436,7 +436,7 @@ FAULTY = """
         ("{'x': ['a', 1]}", "x: not a number"),
         ("{'many': [[1, 2], [3, 4, 5]]}", r"many\.1: shape \(3,\)"),
         ("{'xx': [1, 2]}", "xx: Extra"),
-        ("None", "dictionary"),
+        ("None", "has returned nothing"),
         ("3", "dictionary"),
         ("OutputSchema.model_construct(x=np.zeros(3))", r"x: shape \(3,\)"),
         ("OutputSchema(inner=Inner.model_construct(w=np.zeros(3)))", r"shape \(3,\)"),
@@ -627,7 +627,8 @@ def test_a_component_is_found_by_folder_file_name_and_module(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("gone", "does not exist"), ("gone/away.py", "does not exist"), ("empty", "has no tesseract_api.py"),
+    [("wave", "does not exist.*the module of this name that Python has .* is no component"),
+     ("gone", "does not exist"), ("gone/away.py", "does not exist"), ("empty", "has no tesseract_api.py"),
      ("binref_sci.gone", "does not exist"), ("readme.txt", "not a Python file"), ("", "does not exist|has no")],
 )  # fmt: skip
 def test_a_component_that_is_not_there_is_the_callers_mistake(tmp_path, monkeypatch, target, words):
@@ -647,6 +648,8 @@ def test_a_component_that_is_not_there_is_the_callers_mistake(tmp_path, monkeypa
         ("class InputSchema(BaseModel): pass\nclass OutputSchema(BaseModel): pass", "no function 'apply'"),
         ("import not_there_at_all", "ModuleNotFoundError"),
         ("1 / 0", "ZeroDivisionError"),
+        ("class InputSchema(BaseModel): x: np.ndarray", r"numpy\.ndarray.*an array as Array\["),
+        ("class InputSchema(BaseModel): x: Array", r"schema\.Array.*an array as Array\["),
         ("def", "SyntaxError"),
         ("class InputSchema(BaseModel):\n    x: 'Gone'\nclass OutputSchema(BaseModel): pass\ndef apply(i): pass",
          "Gone"),

@@ -1251,3 +1251,12 @@ def test_two_thousand_rounds_leave_no_descriptor(tmp_path, few_descriptors):
 def test_the_root_offers_what_the_engine_has():
     assert binref_sci.open_dataset is open_dataset
     assert issubclass(BufferNotFoundError, FileNotFoundError)
+
+
+def test_an_array_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    stream(tmp_path)
+    found = open_references(tmp_path)
+    with pytest.raises(KeyError, match=r"no array 'haet'; there are 'heat'; did you mean 'heat'\?"):
+        found["haet"]
+    assert "haet" not in found
+    assert {**found} == found

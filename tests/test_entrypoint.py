@@ -501,3 +501,58 @@ def test_a_saved_tree_opens_with_its_groups(tmp_path):
     assert open_datatree(tmp_path / "saved").identical(tree)
     assert list(open_dataset(tmp_path / "saved")) == ["a"]
     assert list(open_dataset(tmp_path / "saved", group="g")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"chunk": {"time": 3}}, "'chunk'; did you mean 'chunks'?"),
+        ({"drop_variable": "u"}, "'drop_variable'; did you mean 'drop_variables'?"),
+        ({"engine": "binref"}, "'engine'; it takes "),
+    ],
+)
+@pytest.mark.parametrize("function", [open_dataset, open_datatree])
+def test_an_option_that_is_not_there_is_told_with_what_may_be_meant(
+    tmp_path, function, given, message
+):
+    stream(tmp_path)
+    with pytest.raises(TypeError) as caught:
+        function(tmp_path, **given)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{function.__name__}()")
+
+
+@pytest.mark.parametrize("function", [open_dataset, open_datatree])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_group_that_is_a_variable_or_misspelled_is_told(tmp_path, function, saved):
+    if saved:
+        ds = xr.Dataset({"u": ("x", [1.0])})
+        to_binref(xr.DataTree.from_dict({"/": ds, "/flow": ds}), tmp_path / "run")
+    else:
+        ref = BinrefArray.write([1.0], output_path=tmp_path / "run")
+        field = ref_to_json(ref.ref, "")
+        text = json.dumps({"u": field, "flow": {"u": field}})
+        (tmp_path / "run" / "results.json").write_text(text)
+    for group in ("u", "flow/u"):
+        with pytest.raises(FormatError, match=f"no group '{group}'.*flow.*that is a variable"):
+            function(tmp_path / "run", group=group)
+    with pytest.raises(FormatError, match=r"no group 'flo'.*did you mean '/?flow'"):
+        function(tmp_path / "run", group="flo")
+
+
+def test_a_path_that_is_not_there_is_told_with_what_may_be_meant(tmp_path):
+    stream(tmp_path / "output" / "run_first")
+    for path, message in (
+        ("outptu", r"outptu'; did you mean 'output'\?"),
+        ("output/first", r"did you mean 'run_first'\?"),
+        ("output/run_frst", r"did you mean 'run_first'\?"),
+        ("outpt/run_first", r"'; '.*' has no 'outpt'; did you mean 'output'\?"),
+        ("output/run_*", r"patterns are not expanded: give a list"),
+        ("zebra", r"zebra'$"),
+        ("output/run_first/run.txt/x", r"has no 'run.txt'"),
+    ):
+        with pytest.raises(BufferNotFoundError, match=message):
+            open_dataset(tmp_path / path)
+    journal = next((tmp_path / "output" / "run_first").glob("*.jsonl"))
+    with pytest.raises(BufferNotFoundError, match="jsonl' is a file"):
+        open_dataset(journal / "u")

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+import threading
 import time
 import warnings
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from binref_sci import BinrefWriter, follow, open_dataset
 from binref_sci.cli.app import app
-from binref_sci.errors import BufferNotFoundError, RunEndedError
+from binref_sci.errors import BufferNotFoundError, FormatError, RunEndedError
 from tests.kit import open_descriptors, started
 
 # Writes snapshot n, all of value n, each 20 ms; reports the first; then waits to be told.
@@ -272,3 +273,31 @@ def test_a_variable_ahead_of_one_in_blocks_is_in_step_with_it(tmp_path):
     assert open_dataset(tmp_path).sizes == {"time": 2, "x": 4}
     for writer in (u, *halves):
         writer.close()
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_run_that_is_yet_to_begin_can_be_waited_for(tmp_path, made):
+    folder = tmp_path / "later"
+    if made:  # the output path is there, and no run in it
+        folder.mkdir()
+    for given, error in ((0, FormatError if made else BufferNotFoundError), (0.1, TimeoutError)):
+        with pytest.raises(error, match=r"timeout=|no run has begun after 0\.1 s"):
+            follow(folder, timeout=given)
+
+    def solve():
+        time.sleep(0.2)
+        with BinrefWriter("u", dims=("time", "x"), output_path=folder) as writer:
+            writer.write(np.ones(3), time=0.0)
+
+    solver = threading.Thread(target=solve)
+    solver.start()
+    run = follow(folder, timeout=60)
+    assert float(run.wait().u.sum()) == 3.0
+    solver.join()
+
+
+def test_what_is_no_run_and_will_be_none_is_not_waited_for(tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("no run")
+    with pytest.raises(FormatError, match="neither a result nor a journal"):
+        follow(other, timeout=None)

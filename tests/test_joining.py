@@ -116,3 +116,18 @@ def test_a_joined_dataset_has_another_name_when_a_part_has_grown(tmp_path):
     after = open_dataset(paths)
     assert before.u.data.name == again.u.data.name != after.u.data.name
     assert after.sizes["time"] == 7
+
+
+def test_runs_in_the_wrong_order_are_told(tmp_path):
+    write(tmp_path / "a", range(11))
+    write(tmp_path / "b", range(5, 16), sign=-1)
+    with pytest.warns(RuntimeWarning, match=r"nothing of .*b' is left.*in order of time"):
+        ds = open_dataset([tmp_path / "b", tmp_path / "a"])
+    assert ds.sizes["time"] == 11
+
+
+def test_runs_without_a_trajectory_in_common_are_told(tmp_path):
+    write(tmp_path / "a", range(3))
+    write(tmp_path / "b", range(3, 5), name="v")
+    with pytest.raises(FormatError, match=r"\['v'\].*\['u'\]: none in common"):
+        open_dataset([tmp_path / "a", tmp_path / "b"])

@@ -260,3 +260,21 @@ def test_a_formula_that_it_can_read_stays_one():
     assert drawable("speed [$m\\,s^{-1}$]") == "speed [$m\\,s^{-1}$]"
     assert drawable("price [$]") == "price [\\$]"
     assert drawable("a $x$ and $\\frac{") == "a \\$x\\$ and \\$\\frac{"
+
+
+@pytest.mark.parametrize("options", [{"levels": 1}, {"levels": [20.0]}, {"levels": 1, "vmin": 0}])
+@pytest.mark.parametrize("x", [None, [0.0, 1.0, 4.0]], ids=["even", "uneven"])
+def test_a_single_level_has_a_colour_on_each_side(options, x):
+    """xarray's own picture of one level cannot be drawn with a colour bar."""
+    data = array() if x is None else array().isel(x=slice(3)).assign_coords(x=x)
+    figure = plt.figure()
+    artist = plot_frame(data, 2, **options)
+    figure.canvas.draw()
+    values, level = artist.get_array(), artist.norm.boundaries[1]
+    low, high = (artist.to_rgba(side) for side in (level - 1e6, level + 1e6))
+    assert low != high
+    found = artist.to_rgba(values)[~np.ma.getmaskarray(values)]
+    np.testing.assert_array_equal(
+        found, np.where((values.compressed() < level)[:, None], low, high)
+    )
+    assert len(figure.axes) == 2  # the picture and its bar

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from binref_sci import BinrefArray, BinrefWriter
+from binref_sci import BinrefArray, BinrefWriter, open_dataset, to_binref
 from binref_sci.cli.app import main
 from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
@@ -114,6 +115,25 @@ def test_show_tells_how_many_blocks_there_are(tmp_path):
     blocks(tmp_path)
     (variable,) = inspect(tmp_path).variables
     assert (variable.blocks, variable.buffers, variable.shape) == (2, 2, (3, 5, 4))
+
+
+def test_show_tells_of_older_runs_in_the_folder_and_each_opens_by_its_journal(tmp_path, command):
+    for name, count in (("first", 5), ("second", 3)):
+        stream(tmp_path / name, count)
+        shutil.copytree(tmp_path / name, tmp_path / "both", dirs_exist_ok=True)
+    assert "older runs" not in command("show", tmp_path / "second")[1]
+    assert open_dataset(tmp_path / "both").sizes["time"] == 3
+    (journal,) = (path.name for path in (tmp_path / "first").glob(f"*{SUFFIX}"))
+    assert f"1 journal beside this run; open it by its name: {journal}" in re.sub(
+        r"\s+", " ", command("show", tmp_path / "both")[1]
+    )
+    facts = inspect(tmp_path / "both")
+    assert facts.to_json()["older"] == (journal,)
+    assert journal in facts._repr_html_()
+    assert open_dataset(tmp_path / "both" / journal).sizes["time"] == 5
+    to_binref(open_dataset(tmp_path / "first"), tmp_path / "saved")
+    to_binref(open_dataset(tmp_path / "second").load(), tmp_path / "saved", append_dim="time")
+    assert inspect(tmp_path / "saved").older == ()
 
 
 def test_show_opens_no_buffer(tmp_path, command):

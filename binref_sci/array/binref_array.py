@@ -333,7 +333,7 @@ class BinrefArray(StoredArray):
         return complex(self.load())
 
     def __eq__(self, other: object) -> Any:
-        """Compare references; with a list of the same shape, as with an array, element by element."""
+        """Compare references; with a number or list of the same shape, as with an array, by element."""
         if not isinstance(other, BinrefArray):
             return super().__eq__(other)
         return (

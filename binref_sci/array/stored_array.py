@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from binref_sci.dtypes import nbytes_of
 from binref_sci.plan import ON_DISK, REMOTE, Stored
+from binref_sci.unread import Unread
 
 
-class StoredArray:
+class StoredArray(Unread):
     """An array on disk: read-only, of known shape and dtype, read when it is asked for.
 
     Not abstract as Python has it: to ask for an instance of such a class costs half a
@@ -75,8 +77,8 @@ class StoredArray:
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def __eq__(self, other: object) -> Any:
-        """With a list of the same shape, as with an array: compare element by element."""
-        if not isinstance(other, list | tuple):
+        """With a number or list of the same shape, as with an array: compare by element."""
+        if not isinstance(other, Number | list | tuple):
             return NotImplemented
         try:
             given = np.asarray(other)

@@ -11,7 +11,7 @@ from binref_sci.engine import open_dataset
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.notebook.limits import Limits, Rules
 from binref_sci.notebook.movie import save
-from binref_sci.notebook.savable import SUFFIXES
+from binref_sci.notebook.savable import SUFFIXES, checked_place
 from binref_sci.notebook.scene import Scene
 
 
@@ -88,6 +88,7 @@ def animate_command(
     Colours keep their limits for the whole film. Frames are read one by one, so the run may be
     larger than memory.
     """
+    checked_place(output)
     if output.exists() and not overwrite:
         raise DatasetExistsError(f"{str(output)!r} exists: pass --overwrite to replace it")
     wanted = None if size is None else _size(size)

@@ -17,6 +17,7 @@ from binref_sci.engine.inspect import (
     StreamFacts,
     VariableFacts,
     inspect,
+    older_text,
     times_text,
 )
 
@@ -74,6 +75,8 @@ def show(facts: RunFacts, console: Console) -> None:
             console.print(_progress(stream), soft_wrap=True)
     for key, value in facts.attrs.items():
         console.print(f"{escape(key)}: {escape(str(value))}", soft_wrap=True)
+    if facts.older:
+        console.print(f"older runs: {escape(older_text(facts.older))}", soft_wrap=True)
 
 
 def _table(variables: tuple[VariableFacts, ...], *, wide: bool) -> Table:

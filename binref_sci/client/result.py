@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,8 @@ import xarray as xr
 from binref_sci.array import BinrefArray
 from binref_sci.client.replies import field_path
 from binref_sci.engine.opening import dataset_of
-from binref_sci.errors import FormatError
+from binref_sci.errors import FormatError, UnknownVariableError
+from binref_sci.hints import meant
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.trajectory import Trajectory
 
@@ -43,6 +44,11 @@ class Result(dict[str, Any]):
         super().__init__(outputs)
         self._folder = folder
         self._labels = labels or {}
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise UnknownVariableError(
+            f"no output {name!r}; there are {', '.join(map(repr, self)) or 'none'}{meant(name, self)}"
+        )
 
     def to_dataset(self, *, chunks: Any = {}) -> xr.Dataset:  # noqa: B006  # never written to
         """Return the outputs as a labelled Dataset; of lazy ones nothing is read but times.

@@ -15,12 +15,13 @@ from binref_sci.engine import journals
 from binref_sci.engine.inspect import inspect_place, run_html
 from binref_sci.engine.opening import opened
 from binref_sci.engine.prepared import Prepared, prepare_place
-from binref_sci.engine.source import Source, find
+from binref_sci.engine.source import Source, find, place_at
 from binref_sci.engine.steps import is_streamed
 from binref_sci.engine.variables import Made
-from binref_sci.errors import RunEndedError
+from binref_sci.errors import BufferNotFoundError, FormatError, RunEndedError
 from binref_sci.html import sizes_text
 from binref_sci.journal import SUFFIX
+from binref_sci.storage.remote import RemotePath
 
 _POLL = 0.05  # seconds; a look costs a few stats and the reading of small files
 _POLL_STORE = 1.0  # seconds; there it costs a listing and a few requests
@@ -39,10 +40,11 @@ class Follower:
         *,
         start: int,
         chunks: Any,
+        timeout: float | None = 0.0,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._options = storage_options
-        place = find(source, storage_options)
+        place = _begun(source, timeout, storage_options)
         # The run that was the newest when following began, whatever begins beside it.
         journal = place.results is None and len(place.journals) == 1 and place.path.endswith(SUFFIX)
         self._directory = os.fspath(place.directory)
@@ -224,6 +226,7 @@ def follow(
     *,
     start: int = 0,
     chunks: Any = {},  # noqa: B006  # as xarray spells it; never written to
+    timeout: float | None = 0.0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Follower:
     """Follow a run while its solver writes.
@@ -240,6 +243,10 @@ def follow(
         Snapshot that an iteration begins with; -1: the last one that is there.
     chunks
         Of the Datasets, as for `open_dataset`.
+    timeout
+        Seconds to wait for a run that has not begun: for a path that is not there, or a
+        folder without a run. Default: it must have begun; None: for ever. An older run in
+        the folder is followed at once.
     storage_options
         For the file system of a URL. There nobody can see whether a writer lives: until the
         end of the run is written it is ``"writing"``, and ``wait`` wants a ``timeout``.
@@ -255,6 +262,8 @@ def follow(
     ------
     BufferNotFoundError, FormatError
         As `open_dataset`.
+    TimeoutError
+        If no run has begun after `timeout`.
 
     Examples
     --------
@@ -273,7 +282,30 @@ def follow(
     [3.0, 7.0]
     >>> folder.cleanup()
     """
-    return Follower(source, start=start, chunks=chunks, storage_options=storage_options)
+    return Follower(
+        source, start=start, chunks=chunks, timeout=timeout, storage_options=storage_options
+    )
+
+
+def _begun(
+    source: str | os.PathLike[str], timeout: float | None, options: Mapping[str, Any] | None
+) -> Source:
+    """Return what lies at a path or URL, as soon as a run does."""
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            return find(source, options)
+        except (BufferNotFoundError, FormatError) as error:
+            place = place_at(os.fspath(source), options)
+            if isinstance(error, FormatError) and not place.is_dir():
+                raise  # something else lies there, and will not become a run
+            if until is not None and time.monotonic() >= until:
+                if not timeout:
+                    way = "to wait for a run that is yet to begin, pass timeout= in seconds"
+                    raise type(error)(f"{error}; {way}") from error
+                raise TimeoutError(f"no run has begun after {timeout:g} s: {error}") from error
+            poll = _POLL_STORE if isinstance(place, RemotePath) else _POLL
+        time.sleep(poll if until is None else min(poll, max(until - time.monotonic(), 0)))
 
 
 def _length(looked: Prepared) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from binref_sci.engine import journals
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.dataset import variables
 from binref_sci.engine.indexing import LazyData
+from binref_sci.engine.manifest import manifest_of
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made, preferred_chunks
@@ -109,6 +110,8 @@ class RunFacts:
         Journals of the newest run.
     attrs
         Text among the outputs.
+    older
+        Journals of older runs in the same folder, the newest first; each opens by itself.
     """
 
     path: str
@@ -117,6 +120,7 @@ class RunFacts:
     variables: tuple[VariableFacts, ...]
     streams: tuple[StreamFacts, ...]
     attrs: dict[str, Any]
+    older: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -150,11 +154,18 @@ def inspect(
 def inspect_place(place: Source) -> RunFacts:
     """Return what lies at a place that has been found; as `inspect`."""
     made, attrs, state = variables(place, ragged=True)
-    members = journals.newest_run(journals.heads(place), place)
+    heads = journals.heads(place)
+    members = journals.newest_run(heads, place)
     streams = [_stream(journals.read(head)) for head in members]
+    others = sorted(
+        (head for head in heads if head not in members),
+        key=lambda head: (head.created_ns, head.path.name),
+        reverse=True,
+    )
+    older = () if manifest_of(place.run, place.directory) else (head.path.name for head in others)
     run = {key: place.run[key] for key in _TOLD if place.run.get(key) is not None}
     facts = tuple(_variable(one) for one in made)
-    return RunFacts(place.path, state, run, facts, tuple(streams), attrs)
+    return RunFacts(place.path, state, run, facts, tuple(streams), attrs, tuple(older))
 
 
 def run_html(kind: str, facts: RunFacts) -> str:
@@ -175,6 +186,8 @@ def run_html(kind: str, facts: RunFacts) -> str:
         )
         for one in facts.variables
     ]
+    if facts.older:
+        told.append(("older runs", older_text(facts.older)))
     attrs = [(str(key), str(value)) for key, value in facts.attrs.items()]
     count = len(rows)
     return facts_html(
@@ -186,6 +199,21 @@ def run_html(kind: str, facts: RunFacts) -> str:
             Section("Attributes", ("name", "value"), attrs, folded=True),
         ],
         state=facts.state,
+    )
+
+
+def older_text(journals: Sequence[str]) -> str:
+    """Return how the journals of older runs are seen, in one line.
+
+    Examples
+    --------
+    >>> older_text(["u-2a04.binref.jsonl"])
+    '1 journal beside this run; open it by its name: u-2a04.binref.jsonl'
+    """
+    many = len(journals) != 1
+    return (
+        f"{len(journals)} journal{'s' * many} beside this run; open {'one' if many else 'it'} by its "
+        f"name: {journals[0]}"
     )
 
 

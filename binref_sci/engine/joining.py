@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import posixpath
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,11 +39,13 @@ def joined(runs: Sequence[tuple[str, list[Made]]]) -> list[Made]:
     Raises
     ------
     FormatError
-        If a trajectory differs in shape, dtype or dims, or has times in one run alone.
+        If a trajectory differs in shape, dtype or dims, or has times in one run alone; or
+        if a run has no trajectory that those before it have.
     """
     made: dict[str, Made] = {}
     where: dict[str, str] = {}
     for path, variables in runs:
+        _check_common(made.values(), variables, path)
         for one in variables:
             before = made.get(one.name)
             if before is None or not is_streamed(before) or not is_streamed(one):
@@ -51,6 +54,15 @@ def joined(runs: Sequence[tuple[str, list[Made]]]) -> list[Made]:
                 made[one.name] = _joined(before, where[one.name], one, path)
             where[one.name] = path
     return list(made.values())
+
+
+def _check_common(before: Iterable[Made], after: Iterable[Made], path: str) -> None:
+    known, names = ({one.name for one in made if is_streamed(one)} for made in (before, after))
+    if known and names and not known & names:
+        raise FormatError(
+            f"{path!r} has the trajectories {sorted(names)}, the runs before it {sorted(known)}: "
+            "none in common, so they are no parts of one simulation; open the runs one by one"
+        )
 
 
 def _joined(before: Made, at: str, after: Made, path: str) -> Made:
@@ -71,6 +83,14 @@ def _joined(before: Made, at: str, after: Made, path: str) -> Made:
         )
     if times is not None and later is not None and len(later[1]):
         kept = _before(after.name, times[1], later[1][0], at)
+        if not kept and len(times[1]) and later[1][0] < times[1][0]:
+            warnings.warn(
+                f"{after.name!r}: nothing of {at!r} is left, for {path!r}, which comes after it in the "
+                f"list, begins before it, at {later[1][0]} and not {times[1][0]}; give the runs in "
+                "order of time, or leave that one out",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     coords: dict[str, Coordinate] = {}
     for name, (dims, values, attrs) in after.coords.items():
         earlier = before.coords.get(name)

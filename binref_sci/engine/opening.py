@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -12,6 +13,7 @@ from binref_sci.engine.dataset import fields
 from binref_sci.engine.entrypoint import BinrefBackendEntrypoint, names_of
 from binref_sci.engine.prepared import Prepared, prepare, prepare_any
 from binref_sci.engine.results import Leaf
+from binref_sci.hints import meant
 
 
 def open_dataset(
@@ -32,7 +34,8 @@ def open_dataset(
     ----------
     source
         A run directory, an output path (its newest run opens), a ``results.json`` or any
-        other file with a ``json+binref`` response, or a journal. A list of them is one
+        other file with a ``json+binref`` response, or a journal. Of several runs in one
+        folder the newest opens, an older one by its journal. A list of paths is one
         simulation that was restarted, in order of time: from the first time of a later run
         on its snapshots count, those of the run before at that time or after are left out.
         Each may be a URL that fsspec knows: ``"s3://bucket/run"``, ``"memory://run"``.
@@ -90,6 +93,7 @@ def open_dataset(
     array([1., 1., 1., 1.])
     >>> folder.cleanup()
     """
+    _check_options(xr.open_dataset, kwargs)
     return opened(prepare_any(source, storage_options), chunks, mmap=mmap, **kwargs)
 
 
@@ -156,6 +160,7 @@ def open_datatree(
     array([0., 1., 2.])
     >>> folder.cleanup()
     """
+    _check_options(xr.open_datatree, kwargs)
     prepared = prepare(source, storage_options)
     prepared.asked = chunks
     return xr.open_datatree(
@@ -181,6 +186,19 @@ def opened(prepared: Prepared, chunks: Any, **kwargs: Any) -> xr.Dataset:
                 ds.variables[name].encoding["preferred_chunks"] = lengths
     _check_chunks(chunks, ds.dims)
     return ds
+
+
+def _check_options(function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Refuse what neither a function of xarray nor the engine takes, before anything is read."""
+    known = {*inspect.signature(function).parameters}
+    known |= {*(BinrefBackendEntrypoint.open_dataset_parameters or ())}
+    known -= {"filename_or_obj", "engine", "kwargs"}
+    for name in given:
+        if name not in known:
+            hint = meant(name, known) or f"; it takes {', '.join(sorted(known))}"
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}"
+            )
 
 
 def _check_chunks(chunks: Any, dims: Iterable[Any]) -> None:

@@ -18,7 +18,7 @@ from binref_sci.engine.encoding import NO_NAME
 from binref_sci.engine.joining import joined
 from binref_sci.engine.journals import RunState
 from binref_sci.engine.manifest import Manifest, manifest_of
-from binref_sci.engine.saved import saved_group, saved_variables
+from binref_sci.engine.saved import no_group, saved_group, saved_variables
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.steps import in_step
 from binref_sci.engine.variables import Made, to_variable, token_of
@@ -97,11 +97,7 @@ class Prepared(os.PathLike[str]):
             self.require(drop, wanted)
             made = [_short(one) for one in made if one.group == wanted]
             attrs = _attrs_of(attrs, wanted)
-            if not made and not any(one.group[: len(wanted)] == wanted for one in self.made):
-                known = sorted({"/".join(one.group) for one in self.made if one.group})
-                raise FormatError(
-                    f"{self.path!r} has no group {group!r}; its groups are {known or 'none'}"
-                )
+            self._check_group(group)
         return self._decoded(made, attrs, None, drop, mmap=mmap, decoders=decoders)[0]
 
     def groups(
@@ -120,6 +116,7 @@ class Prepared(os.PathLike[str]):
             }
         above = _parts(group or "")
         self.require(drop, above, below=True)
+        self._check_group(group or "")
         paths = {above} | {
             one.group[:depth]
             for one in self.made
@@ -167,6 +164,14 @@ class Prepared(os.PathLike[str]):
                 wanted = here == group and name not in drop
             if wanted:
                 raise error
+
+    def _check_group(self, group: str) -> None:
+        wanted = _parts(group)
+        if not wanted or any(one.group[: len(wanted)] == wanted for one in self.made):
+            return
+        known = sorted({"/".join(one.group) for one in self.made if one.group})
+        is_variable = any(one.name == ".".join(wanted) for one in self.made)
+        raise no_group(self.path, group, known, is_variable=is_variable)
 
     def _check(self, *, mmap: bool) -> None:
         if mmap and self.is_remote:

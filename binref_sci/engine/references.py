@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.results import read_results
 from binref_sci.engine.source import find
+from binref_sci.errors import UnknownVariableError
+from binref_sci.hints import meant
 from binref_sci.trajectory import Trajectory
+
+
+class References(dict[str, BinrefArray | Trajectory]):
+    """Arrays of a run by their path; one that is not there is told with those that are."""
+
+    def __missing__(self, path: object) -> NoReturn:
+        raise UnknownVariableError(
+            f"no array {path!r}; there are {', '.join(map(repr, self)) or 'none'}{meant(path, self)}"
+        )
 
 
 def open_references(
     source: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> dict[str, BinrefArray | Trajectory]:
+) -> References:
     """Return the arrays in buffers that a run has written, lazily, by path.
 
     Parameters
@@ -48,7 +59,7 @@ def open_references(
     >>> folder.cleanup()
     """
     place = find(source, storage_options)
-    made: dict[str, BinrefArray | Trajectory] = {}
+    made = References()
     members = journals.newest_run(journals.heads(place), place)
     if place.results is not None and journals.follows_results(members, place):
         for path, leaf in read_results(place.results, place.directory, ragged=True):
@@ -65,5 +76,5 @@ def open_references(
         if len(parts) == 1:
             made[free] = parts[0]
         else:
-            made |= {f"{free}.[{number}]": part for number, part in enumerate(parts)}
+            made.update({f"{free}.[{number}]": part for number, part in enumerate(parts)})
     return made

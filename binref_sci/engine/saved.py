@@ -12,6 +12,7 @@ from binref_sci.engine.manifest import ROOT, Group, Manifest
 from binref_sci.engine.text import TextArray
 from binref_sci.engine.variables import Data, Made
 from binref_sci.errors import BufferNotFoundError, FormatError
+from binref_sci.hints import meant
 from binref_sci.journal import Journal, read_journal
 from binref_sci.storage import Root, place_of
 from binref_sci.trajectory import Trajectory
@@ -41,10 +42,32 @@ def saved_group(manifest: Manifest, path: str | None, directory: str) -> tuple[s
     wanted = "/" + (path or "").strip("/")
     group = manifest.groups.get(wanted)
     if group is None:
-        raise FormatError(
-            f"{directory!r} has no group {path!r}; its groups are {sorted(manifest.groups)}"
-        )
+        above, _, name = wanted.rpartition("/")
+        around = manifest.groups.get(above or ROOT)
+        is_variable = around is not None and name in around.variables
+        raise no_group(directory, path, sorted(manifest.groups), is_variable=is_variable)
     return wanted, group
+
+
+def no_group(directory: str, group: object, known: list[str], *, is_variable: bool) -> FormatError:
+    """Return the error of a group that is not there.
+
+    Parameters
+    ----------
+    directory
+        Where it was looked for.
+    group
+        What was asked for.
+    known
+        Paths of those that are there.
+    is_variable
+        Whether it is the path of a variable.
+    """
+    hint = "; that is a variable: open it without group= and take it from the Dataset"
+    return FormatError(
+        f"{directory!r} has no group {group!r}; its groups are {known or 'none'}"
+        f"{hint if is_variable else meant(group, known)}"
+    )
 
 
 def saved_variables(group: Group, directory: Root) -> list[Made]:

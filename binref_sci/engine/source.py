@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,8 +17,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError, StoreError
+from binref_sci.hints import meant
 from binref_sci.journal import MAGIC, SUFFIX, locked
-from binref_sci.naming import RESULTS_FILE, RUN_FILE
+from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE
 from binref_sci.storage import Root, is_url, place_of, root_of
 from binref_sci.storage.remote import RemotePath, asked
 
@@ -25,6 +27,7 @@ AnyPath = Path | RemotePath
 
 
 _SNIFFED = 256  # bytes of a file that tell what it is
+_LISTED = 1000  # entries of a folder among which a misspelled one is looked for
 _EXPECTED = f"expected {RESULTS_FILE}, {RUN_FILE} or journals (*{SUFFIX})"
 
 
@@ -110,12 +113,33 @@ def find(
             with suppress(FileNotFoundError):
                 path.info()  # says so if the store refuses
         was_url = isinstance(path, Path) and is_url(text)
-        hint = "; a URL is given as text, since a Path takes '//' for '/'" if was_url else ""
+        hint = (
+            "; a URL is given as text, since a Path takes '//' for '/'" if was_url else _near(path)
+        )
         raise BufferNotFoundError(f"there is no file or folder {os.fspath(path)!r}{hint}")
     if path.name in (RESULTS_FILE, RUN_FILE):  # stands for its folder
         found = run_directory(path.parent)
         return Source(os.fspath(path), found.directory, found.results, found.journals, found.run)
     return _file(path)
+
+
+def _near(path: AnyPath) -> str:
+    """Return what is there instead of a local path that is not."""
+    if isinstance(path, RemotePath):
+        return ""
+    if any(sign in path.name for sign in "*?["):
+        return "; patterns are not expanded: give a list of folders, as sorted(glob.glob(...))"
+    there = next(folder for folder in path.parents if folder.exists())
+    if not there.is_dir():
+        return f"; {os.fspath(there)!r} is a file"
+    missing = path.relative_to(there).parts[0]
+    where = "" if there == path.parent else f"; {os.fspath(there)!r} has no {missing!r}"
+    if (there / f"{PREFIX}{missing}").exists():
+        return f"{where}; did you mean {PREFIX + missing!r}?"
+    with suppress(OSError):  # a folder that may not be listed
+        names = [entry.name for entry in itertools.islice(there.iterdir(), _LISTED)]
+        return where + meant(missing, names)
+    return where
 
 
 def place_at(text: str, storage_options: Mapping[str, Any] | None = None) -> AnyPath:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from importlib import import_module
 from typing import Final
@@ -11,6 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, from_levels_and_colors
 from numpy.typing import NDArray
+
+from binref_sci.hints import meant
 
 # Prefix of the names that a package adds to matplotlib's when it is imported.
 _PACKAGES: Final = {"cmo.": "cmocean", "cmr.": "cmasher", "cet_": "colorcet"}
@@ -94,7 +95,4 @@ def _hint(wanted: str) -> str:
     for prefix, package in _PACKAGES.items():
         if wanted.startswith(prefix) and not _imported(package):
             return f": names with {prefix!r} come with the package {package}, which is missing"
-    close = difflib.get_close_matches(wanted, list(mpl.colormaps), n=3)
-    if close:
-        return f": did you mean {' or '.join(map(repr, close))}?"
-    return "; matplotlib.colormaps lists those there are"
+    return meant(wanted, mpl.colormaps) or "; matplotlib.colormaps lists those there are"

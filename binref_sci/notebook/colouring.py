@@ -13,7 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.colors import BoundaryNorm, Colormap, LogNorm, Normalize, SymLogNorm
+from matplotlib.colors import (
+    BoundaryNorm,
+    Colormap,
+    ListedColormap,
+    LogNorm,
+    Normalize,
+    SymLogNorm,
+)
 from matplotlib.ticker import LinearLocator, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -111,6 +118,17 @@ class Colouring:
         table[coding.UNDER] = self.cmap(under, bytes=True)
         table[coding.OVER] = self.cmap(over, bytes=True)
         return table
+
+    @property
+    def drawn(self) -> tuple[Normalize, Colormap]:
+        """What matplotlib draws; of a single boundary, which its bars cannot show, both sides."""
+        norm = copy.copy(self.norm)
+        if not (isinstance(norm, BoundaryNorm) and norm.vmin == norm.vmax):
+            return norm, self.cmap
+        reach = abs(self.vmin) or 1.0
+        under, over, bad = self.lut[[coding.UNDER, coding.OVER, coding.BAD]] / 255
+        sides = ListedColormap([under, over], self.cmap.name).with_extremes(bad=bad)
+        return BoundaryNorm([self.vmin - reach, self.vmin, self.vmin + reach], 2), sides
 
     @cached_property
     def values(self) -> NDArray[np.float64]:

@@ -15,11 +15,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, Normalize, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from binref_sci.notebook.codes import OVER, UNDER
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.formulas import drawable
 from binref_sci.notebook.panel import Panel
@@ -186,7 +185,7 @@ class _Drawing:
 
     def _bar(self, colouring: Colouring) -> Axes:
         ax = self.figure.add_axes((0.8, 0.2, 0.02, 0.5))
-        norm, cmap = _scale(colouring)
+        norm, cmap = colouring.drawn
         mappable = ScalarMappable(norm=norm, cmap=cmap)
         bar = self.figure.colorbar(mappable, cax=ax, extend=colouring.extend)
         bar.set_label(_wrapped(colouring.label))
@@ -258,17 +257,6 @@ class _Drawing:
         right = max(rect.left + rect.width for rect in rects)
         middle = (min(rect.left for rect in rects) + right) / 2
         return max(middle - width / 2, float(self.pad))
-
-
-def _scale(colouring: Colouring) -> tuple[Normalize, Colormap]:
-    """Return what the bar shows: of a single boundary the colours below and above it."""
-    norm = colouring.norm
-    if not (isinstance(norm, BoundaryNorm) and norm.vmin == norm.vmax):
-        return norm, colouring.cmap
-    middle = colouring.vmin
-    reach = abs(middle) or 1.0
-    ends = colouring.lut[[UNDER, OVER]] / 255
-    return BoundaryNorm([middle - reach, middle, middle + reach], 2), ListedColormap(ends)
 
 
 def _dress(ax: Axes, scene: Scene, panel: Panel, colouring: Colouring) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -156,6 +155,7 @@ def _plot_image(
 ) -> AxesImage:
     """Draw as xarray does, where the cells are even; else the even cells of the picture."""
     field = _field(scene, panel, i)
+    norm, cmap = colouring.drawn
     if field is None:
         values = np.ma.masked_invalid(scene.field(panel, i))
         x, y = panel.x, panel.y
@@ -170,7 +170,7 @@ def _plot_image(
         )
         image: AxesImage = field.plot.imshow(
             ax=ax, add_colorbar=False, add_labels=False, yincrease=y.lo <= y.hi,
-            xincrease=x.lo <= x.hi, norm=copy.copy(colouring.norm), cmap=colouring.cmap, **kwargs,
+            xincrease=x.lo <= x.hi, norm=norm, cmap=cmap, **kwargs,
         )  # fmt: skip
         if add[1]:
             ax.set(xlabel=x.label, ylabel=y.label, title=_title(scene, panel, i))
@@ -183,8 +183,8 @@ def _plot_image(
         x=panel.x.dim,
         y=panel.y.dim,
         ax=ax,
-        norm=copy.copy(colouring.norm),
-        cmap=colouring.cmap,
+        norm=norm,
+        cmap=cmap,
         extend=colouring.extend,
         xincrease=panel.x.lo <= panel.x.hi,
         yincrease=panel.y.lo <= panel.y.hi,

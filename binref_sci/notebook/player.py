@@ -15,7 +15,7 @@ import traitlets as t
 import xarray as xr
 from matplotlib.animation import FuncAnimation
 
-from binref_sci.notebook import movie
+from binref_sci.notebook import movie, savable
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.colours import Colours, coloured
 from binref_sci.notebook.frames import CACHE_BYTES
@@ -237,6 +237,7 @@ class Player(anywidget.AnyWidget):
         FormatError, ValueError
             Naming the argument.
         """
+        savable.checked_place(path)  # colours may have to be waited for
         if options.get("frames") is None and self.part:
             options["frames"] = range(self.part[0], self.part[1] + 1)
         options.setdefault("reduce", self.reduce)

@@ -14,7 +14,7 @@ from binref_sci.errors import FormatError
 from binref_sci.notebook.animated import GIF_FPS
 from binref_sci.notebook.reducing import HOW
 from binref_sci.notebook.scene import Scene
-from binref_sci.storage import local_folder
+from binref_sci.storage import hidden_beside, local_folder
 
 SUFFIXES: Final = (".mp4", ".gif", ".webp", ".apng", ".png", ".html")
 
@@ -24,26 +24,29 @@ _MOST_PIXELS: Final = 1 << 15  # of a side; matplotlib draws no more than 2^16
 
 
 def checked_place(path: str | os.PathLike[str]) -> Path:
-    """Return where a file is to be written.
+    """Return where a film can be saved, before anything is read for it.
 
     Raises
     ------
     FormatError
-        If its suffix is none of `SUFFIXES`.
+        If the suffix is none of `SUFFIXES`.
     OSError
-        If the folder is missing, or a folder has that name.
+        If the folder is missing or may not be written, or a folder has that name.
     """
     place = Path(local_folder(path))
+    refused = f"cannot save to {os.fspath(path)!r}: "
     if place.suffix.lower() not in SUFFIXES:
-        raise FormatError(
-            f"cannot save to {os.fspath(path)!r}: the name must end in {', '.join(SUFFIXES)}"
-        )
+        raise FormatError(f"{refused}the name must end in {', '.join(SUFFIXES)}")
     if place.is_dir():
-        raise IsADirectoryError(f"cannot save to {os.fspath(path)!r}: that is a folder")
+        raise IsADirectoryError(f"{refused}that is a folder")
     if not place.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot save to {os.fspath(path)!r}: there is no folder {str(place.parent)!r}"
-        )
+        raise FileNotFoundError(f"{refused}there is no folder {str(place.parent)!r}")
+    trial = hidden_beside(place.resolve())
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise OSError(error.errno, f"{refused}{error.strerror}") from error
     return place
 
 

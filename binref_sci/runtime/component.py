@@ -15,7 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticSchemaGenerationError,
+    create_model,
+)
 from pydantic.json_schema import models_json_schema
 
 from binref_sci import wire
@@ -141,6 +147,12 @@ class Component:
             ) from error
         except Exception as error:
             raise _failed(target, error) from error
+        if not any(hasattr(module, part) for part in ("InputSchema", "OutputSchema", "apply")):
+            raise PayloadError(
+                f"component {target!r} does not exist: no folder or file of this name under "
+                f"{os.fspath(Path.cwd())!r}, and the module of this name that Python has "
+                f"({_place(module)}) is no component"
+            )
         return cls(module, target.rpartition(".")[2], target)
 
     def __repr__(self) -> str:
@@ -347,7 +359,14 @@ def _place(module: ModuleType) -> str:
 
 
 def _failed(name: str, error: BaseException) -> ComponentError:
-    return ComponentError(f"component {name!r} failed to load: {type(error).__name__}: {error}")
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, PydanticSchemaGenerationError):
+        kind = str(error).partition(">")[0].partition("<")[2] or "a field"
+        told = (
+            f"a schema cannot have a field of type <{kind}>; declare an array as "
+            "Array[(None, 3), Float64], from binref_sci.runtime, with one length for each axis"
+        )
+    return ComponentError(f"component {name!r} failed to load: {told}")
 
 
 def _from_file(path: Path) -> ModuleType:

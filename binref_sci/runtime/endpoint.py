@@ -299,6 +299,11 @@ def _outputs(
         else:
             checked = schema.model_validate(made, context=context)
     except ValidationError as error:
+        if made is None:
+            raise ComponentError(
+                f"component {component.name!r}: {endpoint} has returned nothing; end it with "
+                "return OutputSchema(...)"
+            ) from error
         what = f"component {component.name!r}: the result of {endpoint} does not fit OutputSchema"
         raise ComponentError(complaint(what, faults_of(error, schema))) from error
     return checked

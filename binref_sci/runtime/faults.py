@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from binref_sci.messages import fault, shown
+from binref_sci.hints import meant
+from binref_sci.messages import fault
 from binref_sci.runtime import paths
 from binref_sci.runtime.models import is_model, parts
 
@@ -43,10 +43,7 @@ def _hint(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) -> str:
     if len(loc) == 1 and inputs is not None and name in _names(inputs.annotation):
         return f'; it belongs into the inputs: {{"inputs": {{"{name}": ...}}}}'
     known = list(dict.fromkeys(_known(model, loc[:-1])))
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"; did you mean {shown(near[0])}?"
-    return f"; there are {paths.listed(iter(known))}"
+    return meant(name, known) or f"; there are {paths.listed(iter(known))}"
 
 
 def _known(model: type[BaseModel], loc: Sequence[str | int]) -> Iterator[str]:

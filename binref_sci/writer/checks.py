@@ -84,8 +84,8 @@ def check_fit(what: str, labels: Labels, block: Block | None, shape: tuple[int, 
         return
     if len(dims) != len(shape) + 1:
         raise WriterError(
-            f"{what}: dims {dims!r} name {len(dims)} axes, but a trajectory of "
-            f"snapshots of shape {shape} has {len(shape) + 1}; the one along the snapshots "
+            f"{what}: dims {dims!r} name {len(dims)} {'axis' if len(dims) == 1 else 'axes'}, but a "
+            f"trajectory of snapshots of shape {shape} has {len(shape) + 1}; the one along the snapshots "
             "comes first"
         )
     # Coordinates of a block may be the block's, or the whole field's.

@@ -29,7 +29,8 @@ def stamp_of(value: Any, what: str, known: np.dtype[Any] | None) -> NDArray[Any]
     Raises
     ------
     WriterError
-        If it is neither, cannot be stored exactly, or is not of the kind of those before.
+        If it is neither, is NaN or NaT, cannot be stored exactly, or is not of the
+        kind of those before.
 
     Examples
     --------
@@ -39,9 +40,14 @@ def stamp_of(value: Any, what: str, known: np.dtype[Any] | None) -> NDArray[Any]
     found = np.asarray(_naive(value) if isinstance(value, datetime.datetime) else value)
     if found.ndim or found.dtype.kind not in "iufM":
         raise WriterError(f"time must be a number or a date and time, got {value!r}")
+    if found != found:  # NaN and NaT, which equal nothing
+        raise WriterError(
+            f"{what}: the time is {value!r}, which comes neither before nor after another; give each "
+            "snapshot its time, or leave time= out of all writes"
+        )
     if found.dtype.kind == "M":
         exact = found.astype("<M8[ns]")
-        same, kind = exact.astype(found.dtype) == found or np.isnat(found), "64-bit nanoseconds"
+        same, kind = exact.astype(found.dtype) == found, "64-bit nanoseconds"
         number = exact.view("<i8")
     else:
         number = found.astype("<f8")
