@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.results import read_results
@@ -15,8 +18,8 @@ from binref_sci.trajectory import Trajectory
 
 def open_references(
     source: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> dict[str, BinrefArray | Trajectory]:
-    """Return the arrays in buffers that a run has written, lazily, by path.
+) -> dict[str, BinrefArray | Trajectory | NDArray[Any]]:
+    """Return the arrays that a run has written by path; those in buffers lazily.
 
     Parameters
     ----------
@@ -27,8 +30,9 @@ def open_references(
     -------
     dict
         Output fields by their path (``final``, ``flow.velocity``): a `BinrefArray`, or for
-        a list of equal arrays a `Trajectory`. The arrays of a ragged list are found one by
-        one, ``pieces.[0]``, ``pieces.[1]``, … Then the journals of the newest run by name,
+        a list of equal arrays a `Trajectory`; a NumPy array for what the response itself
+        holds, numbers included. The arrays of a ragged list are found one by one,
+        ``pieces.[0]``, ``pieces.[1]``, … Then the journals of the newest run by name,
         in parts ``snapshots.[0]``, … where shape or dtype change or ranks wrote blocks.
 
     Raises
@@ -48,11 +52,11 @@ def open_references(
     >>> folder.cleanup()
     """
     place = find(source, storage_options)
-    made: dict[str, BinrefArray | Trajectory] = {}
+    made: dict[str, BinrefArray | Trajectory | NDArray[Any]] = {}
     members = journals.newest_run(journals.heads(place), place)
     if place.results is not None and journals.follows_results(members, place):
         for path, leaf in read_results(place.results, place.directory, ragged=True):
-            if isinstance(leaf, BinrefArray | Trajectory):
+            if isinstance(leaf, BinrefArray | Trajectory | np.ndarray):
                 made[path] = leaf
     for name, group in journals.named([journals.read(head) for head in members]).items():
         parts: list[Trajectory] = []
