@@ -13,6 +13,7 @@ import xarray as xr
 
 import binref_sci as brs
 from binref_sci import BinrefArray, BinrefWriter, Tesseract
+from binref_sci.engine import job
 from binref_sci.engine.exporting import export
 from binref_sci.errors import (
     BufferNotFoundError,
@@ -179,6 +180,26 @@ def test_dates_over_dask_lie_as_the_integers_that_are_asked_for(tmp_path, compre
     asked["units"] = "milliseconds since 2025-01-01"
     with pytest.raises(UnsupportedDTypeError, match=r"'v': a chunk has dtype int64.*says int16"):
         brs.to_binref(ds, tmp_path / "b", encoding={"v": asked})
+
+
+def test_two_that_append_at_the_same_time_lose_nothing(tmp_path, monkeypatch):
+    """One of them begins when the other has published or is about to, and looks what to remove."""
+    brs.to_binref(field(), tmp_path / "a")
+    real, others = job.read_journal, [field(2)]
+
+    def interrupted(path):
+        if others:
+            brs.to_binref(others.pop(), tmp_path / "a", append_dim="time")
+        return real(path)
+
+    monkeypatch.setattr(job, "read_journal", interrupted)
+    with pytest.raises(WriterError, match="saved by another to_binref in the meantime"):
+        brs.to_binref(field(3), tmp_path / "a", append_dim="time")
+    found = brs.open_dataset(tmp_path / "a").load()
+    assert found.identical(xr.concat([field(), field(2)], "time"))
+    brs.to_binref(field(3), tmp_path / "a", append_dim="time")
+    assert brs.open_dataset(tmp_path / "a").sizes["time"] == 9
+    assert len([*(tmp_path / "a").iterdir()]) == 5  # run.json, a journal, three buffers
 
 
 def test_what_was_computed_once_says_so(tmp_path):
