@@ -365,6 +365,33 @@ def test_a_ragged_list_is_refused_with_the_way_out(tmp_path):
     np.testing.assert_array_equal(found["parts.[2]"], np.ones(3))
 
 
+@pytest.mark.parametrize(
+    ("ragged", "odd", "parts"),
+    [
+        (
+            [[1, 2], [3, 4], [5]],
+            r"element 2 has shape \(1,\), the first \(2,\)",
+            [[1, 2], [3, 4], [5]],
+        ),
+        ([[1.5], 2.5], r"element 1 has shape \(\), the first \(1,\)", [[1.5], 2.5]),
+        ([[[1], [2, 3]]], "element 0 is none itself", None),
+        ([1, 2**64 - 1, -1], "element 0 and the others", [1, 2**64 - 1, -1]),
+        ([1, "b"], "element 1 is none itself", None),
+    ],
+)
+def test_a_ragged_list_of_plain_numbers_is_refused_with_the_way_out(tmp_path, ragged, odd, parts):
+    final = BinrefArray.write(np.ones(3), output_path=tmp_path)
+    respond(tmp_path, {"out": {"final": final, "odd": ragged}}, name="reply.json")
+    path = tmp_path / "reply.json"
+    with pytest.raises(FormatError, match=rf"'out.odd' is a ragged list.*{odd}.*reply.json"):
+        open_dataset(path)
+    assert list(open_dataset(path, drop_variables="out.odd")) == ["out.final"]
+    found = open_references(path)
+    assert found["out.final"].shape == (3,)
+    for number, part in enumerate(parts or ()):
+        np.testing.assert_array_equal(found[f"out.odd.[{number}]"], part)
+
+
 @pytest.mark.parametrize("inline", [False, True])
 def test_what_is_no_variable_hinders_nobody_who_leaves_it_out(tmp_path, inline):
     def made(values):
@@ -381,6 +408,8 @@ def test_what_is_no_variable_hinders_nobody_who_leaves_it_out(tmp_path, inline):
     assert list(open_dataset(tmp_path, group="flow", drop_variables="odd")) == ["v"]
     tree = open_datatree(tmp_path, drop_variables=["odd", "torn"])
     assert (list(tree.ds), list(tree["flow"].ds)) == (["fine"], ["v"])
+    found = open_references(tmp_path)
+    assert {len(found[f"odd.[{n}]"]) for n in range(2)} == {1, 2}
     for kept in dropped:
         rest = [name for name in dropped if name != kept]
         with pytest.raises(ValueError, match=kept.replace("torn", "missing")):

@@ -203,6 +203,22 @@ def test_a_variable_that_is_dropped_may_have_lost_its_buffer(tmp_path):
         open_dataset(tmp_path)
     assert list(open_dataset(tmp_path, drop_variables="b")) == ["a"]
     assert list(xr.open_dataset(tmp_path, engine=ENGINE, drop_variables=["b"])) == ["a"]
+    for opener in (open_datatree, lambda path, **kw: xr.open_datatree(path, engine=ENGINE, **kw)):
+        assert list(opener(tmp_path, drop_variables="b").ds) == ["a"]
+
+
+def test_what_is_dropped_leaves_all_else_as_it_is(tmp_path):
+    """As with any engine of xarray: coordinates and the names of dimensions stay."""
+    stream(tmp_path, name="often", coords={"x": np.arange(5.0)})
+    stream(tmp_path, name="seldom", count=3)
+    for options in ({}, {"chunks": None}):
+        whole = open_dataset(tmp_path, **options)
+        assert whole.seldom.dims[0] == "seldom_time"
+        for dropped in ("often", ["often", "x"], ["often", "seldom"], "time"):
+            found = open_dataset(tmp_path, drop_variables=dropped, **options)
+            xr.testing.assert_identical(found, whole.drop_vars(dropped))
+            same = xr.open_dataset(tmp_path, engine=ENGINE, drop_variables=dropped)
+            xr.testing.assert_identical(same, found)
 
 
 def test_values_are_cached_unless_that_is_refused(tmp_path):
@@ -234,11 +250,28 @@ def test_load_async_reads_as_load_does(tmp_path):
 def test_open_mfdataset_combines_runs(tmp_path):
     stream(tmp_path / "a", name="u")
     stream(tmp_path / "b", name="v")
-    ds = xr.open_mfdataset([tmp_path / "a", tmp_path / "b"], engine=ENGINE, compat="override",
-                           preprocess=lambda ds: ds.isel(time=slice(3)))  # fmt: skip
-    assert set(ds) == {"u", "v"}
-    assert ds.sizes["time"] == 3
-    assert ds.u.chunks is not None
+    with xr.open_mfdataset(
+        [tmp_path / "a", tmp_path / "b"],
+        engine=ENGINE,
+        compat="override",
+        preprocess=lambda ds: ds.isel(time=slice(3)),
+    ) as ds:
+        assert set(ds) == {"u", "v"}
+        assert ds.sizes["time"] == 3
+        assert ds.u.chunks is not None
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("combine", [{}, {"combine": "nested", "concat_dim": "time"}])
+def test_open_mfdataset_puts_saved_parts_together_and_closes_them(tmp_path, combine, parallel):
+    ds = xr.Dataset({"u": (("time", "x"), np.random.default_rng(0).random((6, 3)))})
+    ds = ds.assign_coords(time=np.arange(6.0))
+    for number, part in enumerate((ds[{"time": slice(4)}], ds[{"time": slice(4, 6)}])):
+        to_binref(part, tmp_path / f"part{number}")
+    paths = sorted(tmp_path.iterdir())
+    with xr.open_mfdataset(paths, engine=ENGINE, parallel=parallel, **combine) as found:
+        xr.testing.assert_equal(found, ds)
+        pickle.loads(pickle.dumps(found)).close()
 
 
 # --- groups
@@ -265,8 +298,16 @@ def test_nested_results_are_groups(tmp_path):
     assert set(xr.open_groups(tmp_path, engine=ENGINE, group="flow")) == {"/", "/deep"}
     inner = xr.open_datatree(tmp_path, engine=ENGINE, group="flow")
     assert [node.path for node in inner.subtree] == ["/", "/deep"]
-    with pytest.raises(FormatError, match=r"no group 'flwo'.*'flow'"):
-        open_dataset(tmp_path, group="flwo")
+    for opener in (open_dataset, xr.open_dataset, xr.open_groups, xr.open_datatree, open_datatree):
+        engine = {} if opener in (open_dataset, open_datatree) else {"engine": ENGINE}
+        with pytest.raises(FormatError, match=r"no group 'flwo'.*'flow'"):
+            opener(tmp_path, group="flwo", **engine)
+
+
+def test_a_nested_result_of_text_alone_is_a_group(tmp_path):
+    respond(tmp_path, {"a": BinrefArray.write([1.0], output_path=tmp_path), "by": {"who": "me"}})
+    assert open_datatree(tmp_path)["by"].attrs["who"] == "me"
+    assert open_dataset(tmp_path, group="by").attrs["who"] == "me"
 
 
 def test_a_group_whose_dimension_differs_from_the_one_above_is_told_apart(tmp_path):

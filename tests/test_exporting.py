@@ -191,6 +191,30 @@ def test_what_cannot_be_exported_says_why(run, tmp_path):
     assert names == {"run", "packed", "complex", "x.json"}
 
 
+@pytest.mark.parametrize("kind", ["json", "parquet", "zarr", "nc"])
+def test_only_an_export_is_replaced(run, tmp_path, kind):
+    target, link = tmp_path / f"x.{kind}", tmp_path / f"link.{kind}"
+    export(run, target)
+    link.symlink_to(target)
+    brs.to_binref(brs.open_dataset(run)[{"time": slice(2)}], tmp_path / "short")
+    for place in (target, link):
+        export(run, place, overwrite=True)
+        assert opened(target).sizes["time"] == 12
+        export(tmp_path / "short", place, overwrite=True)
+        assert opened(target).sizes["time"] == 2
+    assert link.is_symlink()
+    other = tmp_path / f"run.{kind}"
+    run.rename(other)  # a folder of data, not a file or folder that an export has made
+    with pytest.raises(DatasetExistsError, match=rf"is a folder and no \.{kind}.*another name"):
+        export(tmp_path / "short", other, overwrite=True)
+    assert brs.open_dataset(other).sizes["time"] == 12
+    if kind in ("parquet", "zarr"):
+        (tmp_path / f"y.{kind}").write_text("mine")
+        with pytest.raises(DatasetExistsError, match="is a file and no"):
+            export(other, tmp_path / f"y.{kind}", overwrite=True)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
 @pytest.mark.parametrize("kind", ["zarr", "nc"])
 def test_a_tree_is_exported_with_its_groups(tmp_path, kind):
     tree = xr.DataTree.from_dict(

@@ -1,5 +1,6 @@
 """Following a run while it is written: a writer in another process, alive, done or killed."""
 
+import itertools
 import json
 import textwrap
 import threading
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from binref_sci import BinrefWriter, follow, open_dataset
 from binref_sci.cli.app import app
+from binref_sci.engine import journals
 from binref_sci.errors import BufferNotFoundError, FormatError, RunEndedError
 from tests.kit import open_descriptors, started
 
@@ -303,3 +305,71 @@ def test_what_is_no_run_and_will_be_none_is_not_waited_for(tmp_path):
     other.write_text("no run")
     with pytest.raises(FormatError, match="neither a result nor a journal"):
         follow(other, timeout=None)
+
+
+def test_one_in_blocks_that_is_ahead_is_in_step_too(tmp_path):
+    labels = {"dims": ("time", "x"), "output_path": tmp_path, "run_id": "r"}
+    writers = {
+        name: [
+            BinrefWriter(name, block=(part,), shape=(4,), **labels)
+            for part in (slice(0, 2), slice(2, 4))
+        ]
+        for name in "uv"
+    }
+    for step in range(3):
+        for name in "uv"[: 2 if step < 2 else 1]:
+            for half in writers[name]:
+                half.write(np.full(2, step), time=float(step))
+    ds = open_dataset(tmp_path)
+    assert ds.sizes == {"time": 2, "x": 4}
+    np.testing.assert_array_equal(ds.u[:, 1:3], [[0, 0], [1, 1]])
+    for writer in (*writers["u"], *writers["v"]):
+        writer.close()
+
+
+def test_one_that_is_written_seldom_leaves_the_others_in_step(tmp_path):
+    labels = {"dims": ("time", "x"), "output_path": tmp_path}
+    with (
+        BinrefWriter("u", **labels) as u,
+        BinrefWriter("v", **labels) as v,
+        BinrefWriter("seldom", **labels) as seldom,
+    ):
+        for step in range(6):
+            u.write(np.zeros(2), time=float(step))
+            if not step % 3:
+                seldom.write(np.zeros(2), time=float(step))
+            ds = open_dataset(tmp_path)
+            v.write(np.zeros(2), time=float(step))
+            if step > 1:
+                assert ds.sizes == {"time": step, "x": 2, "seldom_time": 1 + step // 3}
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_solver_that_goes_on_while_it_is_looked_at_is_seen_in_step(tmp_path, monkeypatch, times):
+    """Journals are read one after another, and a fast solver writes many steps meanwhile."""
+    labels = {"dims": ("time", "x"), "output_path": tmp_path}
+    with BinrefWriter("u", **labels) as u, BinrefWriter("v", **labels) as v:
+        steps = itertools.count()
+
+        def advance(count):
+            for _ in range(count):
+                step = float(next(steps))
+                for writer in (u, v):
+                    writer.write(np.full(2, step), **({"time": step} if times else {}))
+
+        advance(1)
+        live, real = follow(tmp_path), journals.read
+
+        def read(head):
+            found = real(head)
+            advance(5)
+            return found
+
+        monkeypatch.setattr(journals, "read", read)
+        before = 0
+        for _ in range(4):
+            ds = live.refresh()
+            assert set(ds.sizes) == {"time", "x"}
+            assert ds.sizes["time"] > before
+            before = ds.sizes["time"]
+            np.testing.assert_array_equal(ds.u, ds.v)

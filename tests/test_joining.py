@@ -47,7 +47,8 @@ def test_a_run_may_be_restarted_more_than_once(tmp_path):
     write(tmp_path, range(5, 16), sign=-1, mode="a")
     check(open_dataset(tmp_path))
     write(tmp_path / "more", range(11))
-    check(open_dataset([tmp_path / "more", tmp_path]))
+    with pytest.warns(RuntimeWarning, match="nothing is left of '.*/more'"):
+        check(open_dataset([tmp_path / "more", tmp_path]))
 
 
 def test_runs_without_overlap_follow_one_another(tmp_path):
@@ -64,6 +65,15 @@ def test_times_that_run_backwards_are_left_alone(tmp_path):
 def test_times_that_go_back_within_one_go_are_left_alone(tmp_path):
     write(tmp_path, [0, 1, 2, 1, 0])
     np.testing.assert_array_equal(open_dataset(tmp_path).time, [0, 1, 2, 1, 0])
+
+
+@pytest.mark.parametrize("order", ["ba", "aa", "acb"])
+def test_a_run_of_which_nothing_is_left_is_named(tmp_path, order):
+    for name, times in (("a", range(11)), ("b", range(5, 16)), ("c", range(8, 12))):
+        write(tmp_path / name, times)
+    with pytest.warns(RuntimeWarning, match=rf"'u': nothing is left of '.*/{order[-2]}'"):
+        ds = open_dataset([tmp_path / name for name in order])
+    np.testing.assert_array_equal(ds.time, range(16 if order == "acb" else 11))
 
 
 def test_without_times_runs_follow_one_another(tmp_path):
@@ -87,6 +97,13 @@ def test_blocks_of_parallel_runs_are_joined(tmp_path):
     check(open_dataset([tmp_path / "a", tmp_path / "b"]))
 
 
+def replace_time(run, old, new):
+    for path in run.rglob("*"):
+        if path.is_file():
+            old_bytes, new_bytes = (np.float64(time).tobytes() for time in (old, new))
+            path.write_bytes(path.read_bytes().replace(old_bytes, new_bytes))
+
+
 def test_runs_that_are_no_parts_of_one_simulation_are_an_error_that_says_why(tmp_path):
     write(tmp_path / "a", range(3))
     write(tmp_path / "b", range(3), dims=("time", "y"))
@@ -100,6 +117,15 @@ def test_runs_that_are_no_parts_of_one_simulation_are_an_error_that_says_why(tmp
     write(tmp_path / "e", [4, 10])
     with pytest.raises(FormatError, match="do not increase"):
         open_dataset([tmp_path / "d", tmp_path / "e"])
+    write(tmp_path / "f", [7, 3])
+    write(tmp_path / "g", [0, 1, 7])
+    for name in "fg":  # another writer than ours may have stored no number
+        replace_time(tmp_path / name, 7, np.nan)
+    for one, other in ("fe", "ge", "af"):
+        with pytest.raises(
+            FormatError, match=f"do not increase up to {'nan' if other == 'f' else 4}"
+        ):
+            open_dataset([tmp_path / one, tmp_path / other])
     with pytest.raises(FormatError, match="empty"):
         open_dataset([])
     to_binref(open_dataset(tmp_path / "a"), tmp_path / "saved")
@@ -121,7 +147,7 @@ def test_a_joined_dataset_has_another_name_when_a_part_has_grown(tmp_path):
 def test_runs_in_the_wrong_order_are_told(tmp_path):
     write(tmp_path / "a", range(11))
     write(tmp_path / "b", range(5, 16), sign=-1)
-    with pytest.warns(RuntimeWarning, match=r"nothing of .*b' is left.*in order of time"):
+    with pytest.warns(RuntimeWarning, match=r"nothing is left of .*b'.*in order of time"):
         ds = open_dataset([tmp_path / "b", tmp_path / "a"])
     assert ds.sizes["time"] == 11
 

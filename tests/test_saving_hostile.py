@@ -13,6 +13,7 @@ import xarray as xr
 
 import binref_sci as brs
 from binref_sci import BinrefArray, BinrefWriter, Tesseract
+from binref_sci.engine import job
 from binref_sci.engine.exporting import export
 from binref_sci.errors import (
     BufferNotFoundError,
@@ -153,6 +154,59 @@ def test_a_chunk_of_another_shape_than_dask_says_is_refused(tmp_path, compressio
     with pytest.raises(WriterError, match=r"'v': a chunk has shape \(1, 3\).*says \(2, 3\)"):
         brs.to_binref(ds, tmp_path / "a", encoding={"v": {"compression": compression}})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (np.full((2, 3), 0.1), r"a chunk has dtype float64.*says float32"),
+        (np.ma.masked_all((2, 3)), r"'v'.*a masked array cannot be stored"),
+    ],
+)
+def test_a_chunk_of_another_dtype_than_dask_says_is_refused(tmp_path, block, message, compression):
+    lies = da.ones((4, 3), chunks=(2, 3)).map_blocks(
+        lambda _: block, dtype="f4", meta=np.empty((0, 0), "f4")
+    )
+    ds = xr.Dataset({"v": (("time", "x"), lies)})
+    with pytest.raises(UnsupportedDTypeError, match=message):
+        brs.to_binref(ds, tmp_path / "a", encoding={"v": {"compression": compression}})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_dates_over_dask_lie_as_the_integers_that_are_asked_for(tmp_path, compression):
+    """xarray says that dtype of the dask array, but its chunks are int64."""
+    dates = np.array([["2026-01-01", "2026-01-02"]] * 4, "M8[ns]")
+    ds = xr.Dataset({"v": (("time", "x"), dates)}).chunk(time=2)
+    asked = {"units": "days since 2025-01-01", "dtype": "i2", "compression": compression}
+    brs.to_binref(ds, tmp_path / "a", encoding={"v": asked})
+    found = brs.open_dataset(tmp_path / "a").load()
+    assert found.v.encoding["dtype"] == np.int16
+    xr.testing.assert_equal(found, ds)
+    asked["units"] = "milliseconds since 2025-01-01"
+    with pytest.raises(UnsupportedDTypeError, match=r"'v': a chunk has dtype int64.*says int16"):
+        brs.to_binref(ds, tmp_path / "b", encoding={"v": asked})
+
+
+def test_two_that_append_at_the_same_time_lose_nothing(tmp_path, monkeypatch):
+    """One of them begins when the other has published or is about to, and looks what to remove."""
+    brs.to_binref(field(), tmp_path / "a")
+    real, others = job.read_journal, [field(2)]
+
+    def interrupted(path):
+        if others:
+            brs.to_binref(others.pop(), tmp_path / "a", append_dim="time")
+        return real(path)
+
+    monkeypatch.setattr(job, "read_journal", interrupted)
+    with pytest.raises(WriterError, match="saved by another to_binref in the meantime"):
+        brs.to_binref(field(3), tmp_path / "a", append_dim="time")
+    found = brs.open_dataset(tmp_path / "a").load()
+    assert found.identical(xr.concat([field(), field(2)], "time"))
+    brs.to_binref(field(3), tmp_path / "a", append_dim="time")
+    assert brs.open_dataset(tmp_path / "a").sizes["time"] == 9
+    assert len([*(tmp_path / "a").iterdir()]) == 5  # run.json, a journal, three buffers
 
 
 def test_what_was_computed_once_says_so(tmp_path):

@@ -12,7 +12,11 @@ from binref_sci.engine.variables import Coordinate, Made, to_variable
 
 
 def assembled(
-    made: list[Made], parent: Axes | None = None, *, mmap: bool = False
+    made: list[Made],
+    parent: Axes | None = None,
+    *,
+    drop: frozenset[str] = frozenset(),
+    mmap: bool = False,
 ) -> tuple[dict[str, xr.Variable], set[str], Axes]:
     """Return lazy variables, which of them are coordinates, and their dimensions.
 
@@ -24,6 +28,8 @@ def assembled(
         Variables of one group.
     parent
         Dimensions of the group above.
+    drop
+        Variables that are left out; their buffers may be missing. All else is as with them.
     mmap
         Map finished, uncompressed buffers into memory.
     """
@@ -43,7 +49,8 @@ def assembled(
                 name = f"{one.name}_{key}"
             if known is None or name not in coords:
                 coords[name] = (there, values, attrs)
-        data[one.name] = to_variable(agreed, mmap=mmap)
+        if one.name not in drop:
+            data[one.name] = to_variable(agreed, mmap=mmap)
     found = {
         name: xr.Variable(dims, values, attrs)
         for name, (dims, values, attrs) in coords.items()

@@ -80,7 +80,7 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         """
         return _prepared(filename_or_obj, storage_options).dataset(
             group,
-            drop=names_of(drop_variables),
+            drop=_names(drop_variables),
             mmap=mmap,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
@@ -108,7 +108,7 @@ class BinrefBackendEntrypoint(BackendEntrypoint):
         """Return one Dataset a group, nested results being groups; see `open_dataset`."""
         return _prepared(filename_or_obj, storage_options).groups(
             group,
-            drop=names_of(drop_variables),
+            drop=_names(drop_variables),
             mmap=mmap,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
@@ -137,7 +137,7 @@ def _prepared(source: Any, storage_options: Mapping[str, Any] | None) -> Prepare
     return made
 
 
-def names_of(given: str | Iterable[str] | None) -> frozenset[str]:
+def _names(given: str | Iterable[str] | None) -> frozenset[str]:
     """Return the names of variables that are given one, many or none."""
     if given is None:
         return frozenset()

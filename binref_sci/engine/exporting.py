@@ -30,6 +30,9 @@ _NEEDS: Final = {
 }
 """Kinds of target, by suffix, and the packages that each needs."""
 
+_HOLDS: Final = {".parquet": (".zmetadata",), ".zarr": ("zarr.json", ".zgroup", ".zmetadata")}
+"""Kinds that are folders, and files of which each holds one."""
+
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -77,11 +80,10 @@ def export(
         )
     if prefix is not None and kind not in (".json", ".parquet"):
         raise FormatError(f"only references (.json, .parquet) have a prefix, {kind} is a copy")
-    if place.exists() and not overwrite:
-        raise DatasetExistsError(
-            f"{os.fspath(place)!r} exists; overwrite=True (--overwrite) replaces it, or choose "
-            "another name"
-        )
+    if place.is_symlink():
+        place = place.resolve()  # what it leads to is replaced, the link stays
+    if place.exists():
+        _check_replaceable(place, kind, overwrite=overwrite)
     partial = hidden_beside(place, kind)
     try:
         if kind in (".json", ".parquet"):
@@ -91,13 +93,34 @@ def export(
         else:
             _copy(source, partial, kind, storage_options)
         if place.is_dir():
-            shutil.rmtree(place)
-        partial.replace(place)
+            before = hidden_beside(place, kind)
+            place.rename(before)
+            partial.rename(place)
+            shutil.rmtree(before)
+        else:
+            partial.replace(place)
     except BaseException:
         if partial.is_dir():
             shutil.rmtree(partial)
         partial.unlink(missing_ok=True)
         raise
+
+
+def _check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
+    """Check that what is there may be replaced: it is what an export makes, and no other data."""
+    if not overwrite:
+        raise DatasetExistsError(
+            f"{os.fspath(place)!r} exists; overwrite=True (--overwrite) replaces it, or choose "
+            "another name"
+        )
+    marks = _HOLDS.get(kind)
+    alike = place.is_file() if marks is None else any((place / mark).exists() for mark in marks)
+    if not alike:
+        found = "folder" if place.is_dir() else "file"
+        raise DatasetExistsError(
+            f"{os.fspath(place)!r} is a {found} and no {kind} that an export has made: it is "
+            "left as it is, choose another name"
+        )
 
 
 def _write_references(refs: dict[str, Any], place: Path) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -91,9 +90,11 @@ class Job:
                 sync_directory(Path(self.final).parent)
             return
         assert self.before is not None  # it has been opened
+        # Before it is published: from then on another call may replace these journals in turn.
+        replaced = self._replaced(self.before, self.after) if self.after is not None else set()
         replace_manifest(self.directory, self.before, self.after, sync=self.sync)
-        if self.after is not None:
-            self._remove(set(self.before.journals) - set(self.after.journals), self.after.journals)
+        for name in replaced:
+            Path(self.directory, name).unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Take back what has been written; what was there before stays as it is."""
@@ -103,11 +104,11 @@ class Job:
         for name in [*self.made, *(journal.file for journal in self.pending)]:
             Path(self.directory, name).unlink(missing_ok=True)
 
-    def _remove(self, old: Iterable[str], kept: Iterable[str]) -> None:
-        """Remove journals that were replaced, and what only they refer to."""
+    def _replaced(self, before: Manifest, after: Manifest) -> set[str]:
+        """Return journals that are replaced, and what only they refer to."""
+        old, kept = set(before.journals) - set(after.journals), after.journals
         wanted = set(itertools.chain.from_iterable(map(self._files, kept)))
-        for name in set(itertools.chain.from_iterable(map(self._files, old))) - wanted:
-            Path(self.directory, name).unlink(missing_ok=True)
+        return set(itertools.chain.from_iterable(map(self._files, old))) - wanted
 
     def _files(self, journal: str) -> set[str]:
         try:

@@ -43,16 +43,25 @@ def joined(runs: Sequence[tuple[str, list[Made]]]) -> list[Made]:
         if a run has no trajectory that those before it have.
     """
     made: dict[str, Made] = {}
-    where: dict[str, str] = {}
+    where: dict[str, tuple[str, int]] = {}  # the last run so far, and the place of its first
     for path, variables in runs:
         _check_common(made.values(), variables, path)
         for one in variables:
-            before = made.get(one.name)
+            before, kept = made.get(one.name), 0
             if before is None or not is_streamed(before) or not is_streamed(one):
                 made[one.name] = one  # of a final state, that of the last run
             else:
-                made[one.name] = _joined(before, where[one.name], one, path)
-            where[one.name] = path
+                at, start = where[one.name]
+                made[one.name], kept = _joined(before, at, one, path)
+                if kept <= start < before.shape[0]:
+                    warnings.warn(
+                        f"{one.name!r}: nothing is left of {at!r}, all of whose times lie at or "
+                        f"after the first one of {path!r}, which takes over there; runs are given "
+                        "in order of time",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+            where[one.name] = path, kept
     return list(made.values())
 
 
@@ -65,7 +74,8 @@ def _check_common(before: Iterable[Made], after: Iterable[Made], path: str) -> N
         )
 
 
-def _joined(before: Made, at: str, after: Made, path: str) -> Made:
+def _joined(before: Made, at: str, after: Made, path: str) -> tuple[Made, int]:
+    """Return what two runs make together, and how many snapshots of it are of the first."""
     one, other = _kind(before), _kind(after)
     if one != other:
         raise FormatError(
@@ -83,14 +93,6 @@ def _joined(before: Made, at: str, after: Made, path: str) -> Made:
         )
     if times is not None and later is not None and len(later[1]):
         kept = _before(after.name, times[1], later[1][0], at)
-        if not kept and len(times[1]) and later[1][0] < times[1][0]:
-            warnings.warn(
-                f"{after.name!r}: nothing of {at!r} is left, for {path!r}, which comes after it in the "
-                f"list, begins before it, at {later[1][0]} and not {times[1][0]}; give the runs in "
-                "order of time, or leave that one out",
-                RuntimeWarning,
-                stacklevel=2,
-            )
     coords: dict[str, Coordinate] = {}
     for name, (dims, values, attrs) in after.coords.items():
         earlier = before.coords.get(name)
@@ -99,9 +101,8 @@ def _joined(before: Made, at: str, after: Made, path: str) -> Made:
         elif dims[:1] == (dim,):
             continue  # of a part of the trajectory only
         coords[name] = (dims, values, attrs)
-    return replace(
-        after, data=_concatenated(after.name, before.data, after.data, kept), coords=coords
-    )
+    data = _concatenated(after.name, before.data, after.data, kept)
+    return replace(after, data=data, coords=coords), kept
 
 
 def _kind(one: Made) -> tuple[object, ...]:
@@ -116,10 +117,11 @@ def _before(name: str, times: NDArray[Any], first: Any, at: str) -> int:
     """Return how many times lie before `first`; they must be the first ones."""
     early = times < first
     kept = int(np.count_nonzero(early))
-    if not early[:kept].all():
+    # No number, which NaN is, is neither before nor after another.
+    if not early[:kept].all() or first != first or (times != times).any():
         raise FormatError(
-            f"{name!r}: the times in {at!r} do not increase, so it cannot be told which "
-            f"snapshots the run that begins at {first} replaces; open the runs one by one"
+            f"{name!r}: the times in {at!r} do not increase up to {first}, where the next run "
+            "begins, so it cannot be told which snapshots that one replaces; open the runs one by one"
         )
     return kept
 

@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 
 from binref_sci.engine.dataset import fields
-from binref_sci.engine.entrypoint import BinrefBackendEntrypoint, names_of
+from binref_sci.engine.entrypoint import BinrefBackendEntrypoint
 from binref_sci.engine.prepared import Prepared, prepare, prepare_any
 from binref_sci.engine.results import Leaf
 from binref_sci.hints import meant
@@ -171,8 +171,6 @@ def open_datatree(
 def opened(prepared: Prepared, chunks: Any, **kwargs: Any) -> xr.Dataset:
     """Return the Dataset of a run, through xarray, so that every option means what it does there."""
     prepared.asked = chunks
-    dropped = names_of(kwargs.get("drop_variables"))
-    prepared.made = [one for one in prepared.made if one.name not in dropped]
     ds: xr.Dataset = xr.open_dataset(
         prepared, engine=BinrefBackendEntrypoint, chunks=chunks, **kwargs
     )

@@ -95,9 +95,9 @@ class Prepared(os.PathLike[str]):
         else:
             wanted = _parts(group)
             self.require(drop, wanted)
+            self._check_group(wanted)
             made = [_short(one) for one in made if one.group == wanted]
             attrs = _attrs_of(attrs, wanted)
-            self._check_group(group)
         return self._decoded(made, attrs, None, drop, mmap=mmap, decoders=decoders)[0]
 
     def groups(
@@ -116,13 +116,8 @@ class Prepared(os.PathLike[str]):
             }
         above = _parts(group or "")
         self.require(drop, above, below=True)
-        self._check_group(group or "")
-        paths = {above} | {
-            one.group[:depth]
-            for one in self.made
-            for depth in range(len(above), len(one.group) + 1)
-            if one.group[: len(above)] == above
-        }
+        self._check_group(above)
+        paths = [path for path in self._groups if path[: len(above)] == above]
         found: dict[str, xr.Dataset] = {}
         axes: dict[tuple[str, ...], Axes] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
@@ -165,13 +160,18 @@ class Prepared(os.PathLike[str]):
             if wanted:
                 raise error
 
-    def _check_group(self, group: str) -> None:
-        wanted = _parts(group)
-        if not wanted or any(one.group[: len(wanted)] == wanted for one in self.made):
-            return
-        known = sorted({"/".join(one.group) for one in self.made if one.group})
-        is_variable = any(one.name == ".".join(wanted) for one in self.made)
-        raise no_group(self.path, group, known, is_variable=is_variable)
+    @property
+    def _groups(self) -> set[tuple[str, ...]]:
+        """Groups in which something lies, and those above them."""
+        texts = [tuple(path.split(".")[:-1]) for path in (*self.attrs, *self.refused)]
+        ends = [one.group for one in self.made] + texts
+        return {()} | {end[:depth] for end in ends for depth in range(1, len(end) + 1)}
+
+    def _check_group(self, wanted: tuple[str, ...]) -> None:
+        if wanted not in self._groups:
+            known = sorted("/".join(path) for path in self._groups if path)
+            is_variable = any(one.name == ".".join(wanted) for one in self.made)
+            raise no_group(self.path, "/".join(wanted), known, is_variable=is_variable)
 
     def _check(self, *, mmap: bool) -> None:
         if mmap and self.is_remote:
@@ -205,8 +205,9 @@ class Prepared(os.PathLike[str]):
         decoders: dict[str, Any],
     ) -> tuple[xr.Dataset, Axes]:
         """Return variables of a run whose dimensions have been made to agree."""
-        kept = [one for one in made if one.name not in drop]
-        found, coordinates, axes = assembled(kept, parent, mmap=mmap and self.state == "complete")
+        found, coordinates, axes = assembled(
+            made, parent, drop=drop, mmap=mmap and self.state == "complete"
+        )
         return self._of(found, coordinates, attrs, drop, decoders), axes
 
     def _of(
@@ -239,10 +240,15 @@ class Prepared(os.PathLike[str]):
         self.in_memory = {
             name: one.copy(deep=False) for name, one in ds.variables.items() if name in eager
         }
+        ds.set_close(_close)
         ds.encoding = {"source": self.path}
         if self.state is not None:
             ds.encoding["binref_state"] = self.state
         return ds
+
+
+def _close() -> None:
+    """Close a Dataset: no file is kept open, but xarray calls what each of many has to close it."""
 
 
 def prepare(

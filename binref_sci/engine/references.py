@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from binref_sci.array import BinrefArray
 from binref_sci.engine import journals
 from binref_sci.engine.results import read_results
@@ -15,7 +18,7 @@ from binref_sci.hints import meant
 from binref_sci.trajectory import Trajectory
 
 
-class References(dict[str, BinrefArray | Trajectory]):
+class References(dict[str, BinrefArray | Trajectory | NDArray[Any]]):
     """Arrays of a run by their path; one that is not there is told with those that are."""
 
     def __missing__(self, path: object) -> NoReturn:
@@ -27,7 +30,7 @@ class References(dict[str, BinrefArray | Trajectory]):
 def open_references(
     source: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> References:
-    """Return the arrays in buffers that a run has written, lazily, by path.
+    """Return the arrays that a run has written by path; those in buffers lazily.
 
     Parameters
     ----------
@@ -38,8 +41,9 @@ def open_references(
     -------
     dict
         Output fields by their path (``final``, ``flow.velocity``): a `BinrefArray`, or for
-        a list of equal arrays a `Trajectory`. The arrays of a ragged list are found one by
-        one, ``pieces.[0]``, ``pieces.[1]``, … Then the journals of the newest run by name,
+        a list of equal arrays a `Trajectory`; a NumPy array for what the response itself
+        holds, numbers included. The arrays of a ragged list are found one by one,
+        ``pieces.[0]``, ``pieces.[1]``, … Then the journals of the newest run by name,
         in parts ``snapshots.[0]``, … where shape or dtype change or ranks wrote blocks.
 
     Raises
@@ -63,7 +67,7 @@ def open_references(
     members = journals.newest_run(journals.heads(place), place)
     if place.results is not None and journals.follows_results(members, place):
         for path, leaf in read_results(place.results, place.directory, ragged=True):
-            if isinstance(leaf, BinrefArray | Trajectory):
+            if isinstance(leaf, BinrefArray | Trajectory | np.ndarray):
                 made[path] = leaf
     for name, group in journals.named([journals.read(head) for head in members]).items():
         parts: list[Trajectory] = []

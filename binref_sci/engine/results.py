@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from binref_sci.array import BinrefArray
-from binref_sci.errors import BinrefError, FormatError
+from binref_sci.errors import BinrefError, FormatError, PayloadError
 from binref_sci.folding import Odd, are_references, fold_json, gc_paused, is_reference
 from binref_sci.reference import ArrayRef
 from binref_sci.storage import Root, place_of
@@ -68,7 +68,7 @@ def read_results(
                 f"{os.fspath(path)!r} is no result: expected an object with the output fields, "
                 f"found a {type(parsed).__name__}"
             )
-        reader = _Reader(directory, refused, ragged=ragged)
+        reader = _Reader(path, directory, refused, ragged=ragged)
         try:
             made = list(reader.fields(parsed, ""))
         except RecursionError as error:
@@ -87,8 +87,14 @@ class _Reader:
     """Walks a response."""
 
     def __init__(
-        self, directory: Root, refused: dict[str, BinrefError] | None, *, ragged: bool
+        self,
+        file: Path | RemotePath,
+        directory: Root,
+        refused: dict[str, BinrefError] | None,
+        *,
+        ragged: bool,
     ) -> None:
+        self._file = file
         self._directory = directory
         self._refused = refused
         self._ragged = ragged
@@ -129,7 +135,12 @@ class _Reader:
         elif _holds(items, dict) or _holds(items, str):
             yield from self._each(items, path)
         else:
-            yield path, decode_inline(items, path)
+            try:
+                array = decode_inline(items, path)
+            except PayloadError as error:
+                yield from self._odd(items, path, _first_odd(items, error))
+            else:
+                yield path, array
 
     def _inline(self, items: list[Any], path: str) -> Leaves:
         arrays: list[NDArray[Any]] = []
@@ -161,7 +172,7 @@ class _Reader:
             return
         error = FormatError(
             f"field {path!r} is a ragged list, which is no variable: element {odd.at} "
-            f"{odd.reason}; binref_sci.open_references({self._directory!r}) gives its arrays "
+            f"{odd.reason}; binref_sci.open_references({os.fspath(self._file)!r}) gives its arrays "
             f"one by one, and drop_variables={path!r} leaves it out"
         )
         if self._refused is None:
@@ -189,6 +200,21 @@ class _Reader:
         if known is None:
             known = self._paths[path] = _beside(self._directory, path)
         return known
+
+
+def _first_odd(items: list[Any], error: PayloadError) -> Odd:
+    """Return the first of nested lists of numbers that differs in shape from the first."""
+    first: tuple[int, ...] | None = None
+    for at, item in enumerate(items):
+        try:
+            shape = decode_inline(item).shape
+        except PayloadError as own:
+            return Odd(at, f"is none itself ({own})")
+        if first is None:
+            first = shape
+        if shape != first:
+            return Odd(at, f"has shape {shape}, the first {first}")
+    return Odd(0, f"and the others do not go together ({error})")
 
 
 def _beside(directory: Root, path: str) -> str:

@@ -59,14 +59,7 @@ class BufferTarget:
         """Write a chunk; `key` holds slices of step 1."""
         spans = _spans(key, self.shape)
         extent = tuple(stop - start for start, stop in spans)
-        array = np.asarray(values)
-        _check_extent(self._name, array, extent)
-        stored = to_stored(array)
-        if stored.dtype != self.dtype:
-            raise UnsupportedDTypeError(
-                f"variable {self._name!r}: a chunk has dtype {array.dtype.name}, but the dask "
-                f"array says {self.dtype.name}"
-            )
+        stored = _checked(self._name, values, extent, self.dtype)
         # O_CREAT is left out: a folder that was removed meanwhile is an error.
         try:
             fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
@@ -105,11 +98,27 @@ class BufferTarget:
             write_at(fd, row, inner + at)
 
 
-def _check_extent(name: str, array: NDArray[Any], extent: tuple[int, ...]) -> None:
-    if array.shape != extent:
+def _checked(name: str, values: Any, extent: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a chunk as it is stored, if it is what the dask array says."""
+    try:
+        stored = to_stored(values)
+    except UnsupportedDTypeError as error:
+        raise UnsupportedDTypeError(f"variable {name!r}: {error}") from error
+    if stored.shape != extent:
         raise WriterError(
-            f"variable {name!r}: a chunk has shape {array.shape}, but the dask array says {extent}"
+            f"variable {name!r}: a chunk has shape {stored.shape}, but the dask array says {extent}"
         )
+    if stored.dtype == dtype:
+        return stored
+    if stored.dtype.kind in "iu" and dtype.kind in "iu":
+        # xarray says the dtype that is asked for dates, and makes int64 of them.
+        narrow = stored.astype(dtype)
+        if np.array_equal(narrow, stored):
+            return narrow
+    raise UnsupportedDTypeError(
+        f"variable {name!r}: a chunk has dtype {stored.dtype.name}, but the dask array says "
+        f"{dtype.name}"
+    )
 
 
 def _spans(key: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -165,8 +174,8 @@ class FrameTarget:
         """Write a chunk of whole rows."""
         (start, stop), *inner = _spans(key, self.shape)
         assert inner == [(0, length) for length in self.shape[1:]]  # it was rechunked
-        stored = np.asarray(to_stored(np.asarray(values)), dtype=self.dtype)
-        _check_extent(self._name, stored, (stop - start, *self.shape[1:]))
+        extent = (stop - start, *self.shape[1:])
+        stored = _checked(self._name, values, extent, self.dtype)
         frames = [compress(row) for row in stored]
         sizes = np.array([len(frame) for frame in frames], RECORD)
         records = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
