@@ -437,6 +437,16 @@ def test_lz4_is_per_variable_and_each_chunk_is_on_its_own(tmp_path):
         brs.to_binref(whole[["u"]], place, region="auto")
 
 
+def test_what_is_appended_to_compressed_rows_may_be_chunked_anyhow(tmp_path):
+    ds = xr.Dataset({"u": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    parts = [ds[{"time": slice(a, a + 2)}] for a in (0, 2, 4)]
+    brs.to_binref(parts[0].chunk(x=1), tmp_path / "a", encoding={"u": {"compression": "lz4"}})
+    for part in parts[1:]:
+        brs.to_binref(part.chunk(time=1, x=3), tmp_path / "a", append_dim="time")
+    assert {one.compression for one in inspect(tmp_path / "a").variables} == {"lz4"}
+    xr.testing.assert_identical(brs.open_dataset(tmp_path / "a").load(), ds)
+
+
 def test_encoding_is_that_of_cf(tmp_path):
     ds = xr.Dataset({"u": ("x", [0.0, 0.5, np.nan])})
     settings = {"dtype": "i2", "scale_factor": 0.1, "_FillValue": np.int16(-1)}

@@ -273,10 +273,12 @@ class _Saving:
         coords = set() if old is None else set(old.group.coords) - set(new.parts)
         both = " ".join({**_names(attrs), **_names(new.attrs)})
         for name, part in new.parts.items():
-            part = _rechunked(part)
             if old is not None and old.continues(name, part.dims, append_dim):
-                variables[name], target = self._job.extend(part, old.journal(name))
+                journal = old.journal(name)
+                part = _rechunked(replace(part, compression=journal.header.compression))
+                variables[name], target = self._job.extend(part, journal)
             else:
+                part = _rechunked(part)
                 variables[name], target = self._job.begin(path, part, run)
             self._put(part.data, target, None)
         attrs |= new.attrs | ({"coordinates": both} if both else {})
