@@ -2,6 +2,7 @@
 
 import gc
 import math
+import os
 import textwrap
 from functools import cached_property
 
@@ -26,6 +27,7 @@ from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
+from tests.kit import run_on_a_small_disk
 from tests.serving import serving
 
 HEAD = """
@@ -455,6 +457,89 @@ def test_of_a_process_that_is_killed_what_was_streamed_stays_and_half_a_block_go
         assert [name for name in named(stored.parent) if name.startswith(".")] == []
         again = client.post("/jacobian", json={"inputs": {"x": [1, 2, 3], "dies": False}, **asked})
         assert again.status_code == 200
+
+
+SMALL_DISK = """
+    import os, sys
+    from pathlib import Path
+    from tests.serving import serving
+
+    component, log = sys.argv[1:]
+    disk = Path(os.environ["SMALL_DISK"])
+
+    def seen():
+        return sorted(each.relative_to(disk).as_posix() for each in disk.rglob("*"))
+
+    asked = {"jac_inputs": ["x"], "jac_outputs": ["y"]}
+    with (
+        serving(component, "--output-path", disk, log_file=log) as server,
+        server.client(headers={"Accept": "application/json+binref"}) as client,
+    ):
+        def ask(run, size, mode):
+            body = {"inputs": {"x": [1.0] * size, "mode": mode}, **asked}
+            return client.post("/jacobian", json=body, params={"run_id": run})
+
+        for mode in ("rows", "columns", "differences"):
+            full = ask("full", 300, mode)  # 720 kB
+            assert full.status_code == 500, full.text
+            assert "No space left on device" in full.text and ".bin" in full.text
+            assert seen() == ["run_full", "run_full/run.json"]
+            assert ask("small", 3, mode).status_code == 200  # nothing holds the disk
+            for each in (disk / "run_small").iterdir():
+                each.unlink()
+            (disk / "run_small").rmdir()
+
+        died = ask("died", 3, "map")
+        assert died.status_code == 500
+        assert "died in jacobian: it was killed by signal" in died.text
+        assert seen() == ["map", "run_died", "run_died/run.json", "run_full", "run_full/run.json"]
+
+        none = ask("none", 3, "rows")  # not even for run.json
+        assert none.status_code == 500
+        assert "No space left on device" in none.text and "run_none/run.json" in none.text
+        assert not (disk / "run_none").exists()
+
+        (disk / "map").unlink()
+        assert ask("again", 3, "rows").status_code == 200
+"""
+FILLING = """
+import os
+
+class InputSchema(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+    mode: str
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.x)
+
+def row(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    if inputs.mode == "map":  # as a solver does that writes through a map
+        path = os.environ["SMALL_DISK"] + "/map"
+        np.memmap(path, mode="w+", dtype="u1", shape=1_000_000)[:] = 1
+    return {"x": cotangent_vector["y"]}
+
+def column(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+    return {"y": tangent_vector["x"]}
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    asked = inputs, jac_inputs, jac_outputs
+    if inputs.mode == "columns":
+        return jacobian_from_jvp(column, *asked, memory=100_000)
+    if inputs.mode == "differences":
+        return finite_difference_jacobian(apply, *asked)
+    return jacobian_from_vjp(row, apply, *asked)
+"""
+
+
+def test_a_full_disk_costs_one_call_and_leaves_nothing_half_done(load, tmp_path, monkeypatch):
+    load(FILLING)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setenv("SMALL_DISK", os.fspath(disk))
+    run_on_a_small_disk(disk, "400k", SMALL_DISK, tmp_path / "component", tmp_path / "log")
 
 
 def test_a_call_removes_what_a_killed_one_left_in_its_folder(load, tmp_path):

@@ -292,7 +292,11 @@ class _Listener:
 
 def _close_dead_run(run: Path, error: str) -> None:
     # Imported when it is needed: this process has no other use for NumPy.
-    import_module("binref_sci.runtime.run").close_dead_run(run, error)
+    close = import_module("binref_sci.runtime.run").close_dead_run
+    try:
+        close(run, error)
+    except OSError as failure:  # a full disk may be what the process died of: that is the news
+        log.warning("run.json cannot say that the run has failed: %s", failure)
 
 
 async def _take_in(request: Request, file: IO[bytes]) -> int:
