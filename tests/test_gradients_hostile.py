@@ -709,18 +709,21 @@ def test_complex_products_are_compared_with_their_imaginary_parts(load, tmp_path
     component = load(COMPLEX)
     inputs = {"x": [1.0, 2.0], "z": np.array([1 + 1j, 2 - 3j])}
     made = checked(component, tmp_path, inputs)
-    assert len(made) == 8
+    assert len(made) == 12
     assert [each for each in made if not each.agrees] == []
     made = checked(component, tmp_path, inputs | {"wrong": True})
     assert {(each.output, each.path) for each in made if not each.agrees} == {
         ("y", "z"),
         ("size", "z"),
+        ("y", "(all)"),
+        ("size", "(all)"),
+        ("(all)", "z"),
     }
 
 
 def test_outputs_in_a_trajectory_are_checked_too(load, tmp_path):
     made = checked(load(LENGTHS), tmp_path, {"n": 2})
-    assert [each.output for each in made] == ["y", "parts.[0]", "parts.[1]"]
+    assert [each.output for each in made] == ["y", "parts.[0]", "parts.[1]", "(all)"]
 
 
 def test_a_component_that_leaves_is_told(load, tmp_path):

@@ -101,7 +101,7 @@ def labelled(
             _complain(f"coordinate {key!r} of variable {name!r} is one value, but also a dimension")
             continue
         wanted = tuple(sizes[axis] for axis in axes)
-        if axes[:1] == dims[:1] and len(values) > wanted[0]:
+        if axes and axes[0] == dims[0] and len(values) > wanted[0]:
             values = values[: wanted[0]]  # of a run that stopped before its end
         if values.shape != wanted:
             _complain(

@@ -7,7 +7,8 @@ are had by central differences. Then, for each output and input,
 - ``jacobian_vector_product`` along the direction,
 - the direction's product with ``vector_jacobian_product`` of a random cotangent
 
-are compared with what the differences say. A wrong entry shows in every direction, so a
+are compared with what the differences say, and so are both products for all inputs and
+outputs at once, which are the sums of those for each. A wrong entry shows in every direction, so a
 few do for inputs of any size, and the number of evaluations does not depend on it.
 
 The error is the largest difference, relative to the largest derivative that either side
@@ -34,6 +35,7 @@ from binref_sci.call import entering
 from binref_sci.errors import BinrefError, ComponentError, PayloadError
 from binref_sci.matrix import Matrix
 from binref_sci.runtime import paths
+from binref_sci.runtime.comparing import drawn, error_of
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import checked_payload, differentiated
 from binref_sci.runtime.gradients.arrays import derivative_dtype
@@ -42,6 +44,7 @@ from binref_sci.runtime.gradients.requests import points_of
 from binref_sci.runtime.probing import fresh, scratch
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.stepping import Stepping
+from binref_sci.runtime.together import Together
 
 DIRECTIONS: Final = 3
 """Random directions for each input."""
@@ -56,7 +59,8 @@ class Comparison:
     Parameters
     ----------
     endpoint, output, path
-        What was compared; `path` is that of the input.
+        What was compared; `path` is that of the input. ``"(all)"`` stands for all that were
+        asked for at once.
     error
         Largest error, relative as the module tells; infinite for what is not finite.
     tolerance
@@ -124,7 +128,7 @@ def check_gradients(
     Yields
     ------
     Comparison
-        For each endpoint, output and input.
+        For each endpoint, output and input; of products also for all at once.
 
     Raises
     ------
@@ -203,12 +207,17 @@ class _Check:
         jacobian: Any = None
         if "jacobian" in endpoints:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
+        several = [each for each in endpoints if each != "jacobian"]
+        if len(self.inputs) == len(self.outputs) == 1:
+            several = []
+        sums = [Together(self._cotangents(random)) for _ in range(directions)]
         for path in self.inputs:
             point = np.asarray(paths.get(self.values, path))
             steps = self._stepping(path)
-            for _ in range(directions):
-                tangent = _drawn(random, point.shape, point.dtype)
+            for together in sums:
+                tangent = drawn(random, point.shape, point.dtype)
                 slopes = self._slopes(path, steps, tangent)
+                together.add(path, tangent, slopes)
                 for endpoint in endpoints:
                     made = jacobian
                     if endpoint == "jacobian_vector_product":
@@ -221,12 +230,22 @@ class _Check:
                             found = math.inf, str(failure)
                         worst[key] = max(worst.get(key, (0.0, "")), found)
         for endpoint in endpoints:
-            for output in self.outputs:
-                for path in self.inputs:
-                    error, reason = worst[endpoint, output, path]
-                    yield Comparison(
-                        endpoint, output, path, error, self._tolerance(output, path), reason
-                    )
+            for output, path in itertools.product(self.outputs, self.inputs):
+                error, reason = worst.pop((endpoint, output, path))
+                allowed = self._tolerance(output, path)
+                yield Comparison(endpoint, output, path, error, allowed, reason)
+        allowed = max(
+            itertools.starmap(self._tolerance, itertools.product(self.outputs, self.inputs))
+        )
+        for endpoint, together in itertools.product(several, sums):
+            for key, found in together.errors(endpoint, self._ask, allowed):
+                worst[key] = max(worst.get(key, (0.0, "")), found)
+        for key, (error, reason) in worst.items():
+            yield Comparison(*key, error, allowed, reason)
+
+    def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
+        known = ((output, self.known[output]) for output in self.outputs)
+        return {output: drawn(random, each.shape, each.dtype) for output, each in known}
 
     def _stepping(self, path: str) -> Stepping:
         with self._moving(path):
@@ -295,24 +314,22 @@ class _Check:
         endpoint, output, path = key
         slope, rounding = known
         allowed = self._tolerance(output, path)
-        if not np.all(np.isfinite(slope)):
-            return math.inf, "beside these inputs the output is not finite: nothing to compare with"
         if endpoint == "jacobian":
             if isinstance(made, str):
                 return math.inf, made
             block = made[output][path]
             rows = block.ndim - tangent.ndim
             found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
-            return _error(found, slope, rounding, allowed)
+            return error_of(found, slope, rounding, allowed)
         if endpoint == "jacobian_vector_product":
             if isinstance(made, str):
                 return math.inf, made
-            return _error(np.asarray(made[output]), slope, rounding, allowed)
-        cotangent = _drawn(random, slope.shape, self.known[output].dtype)
+            return error_of(np.asarray(made[output]), slope, rounding, allowed)
+        cotangent = drawn(random, slope.shape, self.known[output].dtype)
         made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
         if isinstance(made, str):
             return math.inf, made
-        return _error(
+        return error_of(
             np.sum(np.asarray(made[path]) * tangent).real,
             np.sum(cotangent * slope).real,
             rounding * float(np.sum(np.abs(cotangent))),
@@ -335,41 +352,3 @@ class _Check:
         kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
         unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))
-
-
-def _error(
-    found: Any, expected: Any, rounding: float, allowed: float, scale: float = 0.0
-) -> tuple[float, str]:
-    """Return the error of a derivative, and what is wrong with it if it is no number.
-
-    Parameters
-    ----------
-    found, expected
-        What the component and what the differences say.
-    rounding
-        How far the differences may be off.
-    allowed
-        Largest relative error that is allowed.
-    scale
-        Size of what was summed up, if it was.
-    """
-    if np.shape(found) != np.shape(expected):
-        return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
-    if not np.all(np.isfinite(found)):
-        return math.inf, "holds numbers that are not finite"
-    sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
-    # an error as large as the rounding is just allowed
-    largest = max(*sides, scale, rounding / allowed if allowed > 0 else 0.0)
-    if largest == 0.0:
-        return 0.0, ""
-    return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
-
-
-def _drawn(
-    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> NDArray[Any]:
-    """Return random numbers, none of them small, so that none goes unseen."""
-    made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
-    if dtype.kind == "c":
-        made = made * np.exp(1j * random.uniform(0, 2 * np.pi, shape))
-    return np.asarray(made).astype(derivative_dtype(dtype))
