@@ -232,6 +232,11 @@ def test_an_option_that_cannot_be_meant_is_a_mistake_in_the_call(
     assert option[0] in capfd.readouterr().err
 
 
+def test_a_step_that_moves_nothing_is_a_mistake_in_the_call(folder, tmp_path):
+    with pytest.raises(PayloadError, match=r"step 1e-30 is lost beside 3\.5 in input 'x'"):
+        found(folder, tmp_path, eps=1e-30)
+
+
 def test_what_is_named_twice_is_compared_once(folder, tmp_path):
     made = found(folder, tmp_path, outputs=["y", "y"], inputs=["x", "x"])
     assert len(made) == 3

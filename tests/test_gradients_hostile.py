@@ -1,9 +1,11 @@
 """Gradients of components as they are written: solvers in place, unions, failures half-way."""
 
 import gc
+import json
 import math
 import os
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +30,7 @@ from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
 from tests.kit import run_on_a_small_disk
-from tests.serving import serving
+from tests.serving import serving, wait_for
 
 HEAD = """
 import enum
@@ -417,11 +419,12 @@ def test_no_scratch_folder_waits_for_an_error_to_be_forgotten(load, tmp_path):
 
 
 DYING = """
-import os, signal
+import os, signal, time
 
 class InputSchema(BaseModel):
     x: Differentiable[Array[(None,), Float64]]
     dies: bool = True
+    sleeps: bool = False
 
 class OutputSchema(BaseModel):
     y: Differentiable[Array[(None,), Float64]]
@@ -431,6 +434,8 @@ def apply(inputs):
 
 def product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
     BinrefWriter("adjoint").write(inputs.x)
+    if inputs.sleeps:
+        time.sleep(600)
     if inputs.dies and cotangent_vector["y"][1]:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"x": cotangent_vector["y"]}
@@ -457,6 +462,25 @@ def test_of_a_process_that_is_killed_what_was_streamed_stays_and_half_a_block_go
         assert [name for name in named(stored.parent) if name.startswith(".")] == []
         again = client.post("/jacobian", json={"inputs": {"x": [1, 2, 3], "dies": False}, **asked})
         assert again.status_code == 200
+
+
+def test_a_server_that_stops_leaves_no_half_block_of_a_call_it_cuts_short(load, tmp_path):
+    load(DYING)
+    options = ["--output-path", tmp_path / "out", "--grace", "1"]
+    body = {"inputs": {"x": [1], "sleeps": True}, "jac_inputs": ["x"], "jac_outputs": ["y"]}
+    folder = tmp_path / "out" / "run_1"
+    with (
+        serving(tmp_path / "component", *options, log_file=tmp_path / "log") as server,
+        server.client(params={"run_id": "1"}) as client,
+        ThreadPoolExecutor() as threads,
+    ):
+        call = threads.submit(client.post, "/jacobian", json=body)
+        wait_for(lambda: list(folder.glob(".scratch-*/*.jsonl")))  # the product is running
+        assert server.stop() == 0
+        assert call.exception() is not None or call.result().status_code == 500
+    assert {name.partition(".")[2] for name in named(folder)} == {"json", "bin", "binref.jsonl"}
+    said = json.loads((folder / "run.json").read_text())
+    assert (said["state"], said["error"]) == ("failed", "the server was stopped")
 
 
 SMALL_DISK = """

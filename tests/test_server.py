@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.serving import COMMAND, ENVIRONMENT, serving
+from tests.serving import COMMAND, ENVIRONMENT, serving, wait_for
 
 MIX = '''
 """Adds three arrays."""
@@ -199,13 +199,6 @@ def slowest_health(server, until):
             slowest = max(slowest, time.monotonic() - start)
             time.sleep(0.05)
     return slowest
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 # --- what is there ------------------------------------------------------------------------------

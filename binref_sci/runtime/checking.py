@@ -43,7 +43,7 @@ from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.gradients.requests import points_of
 from binref_sci.runtime.probing import fresh, scratch
 from binref_sci.runtime.run import RunDirectory
-from binref_sci.runtime.stepping import Stepping
+from binref_sci.runtime.stepping import LostStepError, Stepping
 from binref_sci.runtime.together import Together
 
 DIRECTIONS: Final = 3
@@ -133,7 +133,7 @@ def check_gradients(
     Raises
     ------
     PayloadError
-        If the payload does not fit, or there is nothing to compare.
+        If the payload does not fit, there is nothing to compare, or `eps` moves nothing.
     ComponentError
         If ``apply`` fails.
     """
@@ -282,6 +282,8 @@ class _Check:
                 yield
         except PayloadError:
             raise
+        except LostStepError as error:
+            raise PayloadError(str(error)) from error
         except (Exception, SystemExit) as error:
             raise ComponentError(
                 f"component {self.component.name!r} failed in apply with {path!r} moved a little: "
