@@ -62,6 +62,22 @@ class Made:
         return self.data.shape
 
 
+def group_of(path: str) -> tuple[str, ...]:
+    """Return the group that a nested result is part of, named as xarray's trees allow.
+
+    Examples
+    --------
+    >>> group_of("flow.a/b.speed")
+    ('flow', 'a_b')
+    """
+    return tuple(map(name_in_tree, path.split(".")[:-1]))
+
+
+def name_in_tree(step: str) -> str:
+    """Return a step of a path as a tree can have it: not empty, and without slashes."""
+    return step.replace("/", "_") or "_"
+
+
 def labelled(
     name: str,
     data: Data,
