@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from binref_sci import Tesseract
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import (
     Array,
@@ -274,6 +275,88 @@ def test_what_a_union_does_not_hold_is_refused(load, ask, body, loc, reason):
     with pytest.raises(PayloadError, match=reason) as caught:
         ask(load(UNIONS), "vector_jacobian_product", {"u": [1.0]}, **asked | body)
     assert caught.value.errors[0]["loc"] == loc
+
+
+MODELS = """
+from typing import Literal
+
+class Line(BaseModel):
+    kind: Literal["line"] = "line"
+    w: Differentiable[Array[(None,), Float64]]
+
+class Sheet(BaseModel):
+    kind: Literal["sheet"] = "sheet"
+    w: Differentiable[Array[(None, None), Float64]]
+
+class Rest(BaseModel):
+    kind: Literal["rest"] = "rest"
+    w: Array[(None,), Float64]
+
+class InputSchema(BaseModel):
+    part: Line | Sheet | Rest
+    pair: tuple[Differentiable[Array[(3,), Float64]], Differentiable[Float32]] = ([1, 2, 3], 4)
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[..., Float64]]
+    z: Differentiable[Array[(2,), Float64]] | None = None
+
+def apply(inputs):
+    return OutputSchema(y=inputs.part.w.sum() * np.ones((2, 2)) + sum(map(np.sum, inputs.pair)))
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    return finite_difference_jacobian(apply, inputs, jac_inputs, jac_outputs)
+
+def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    return vjp_from_jacobian(jacobian, inputs, vjp_inputs, vjp_outputs, cotangent_vector)
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "path", "shape"),
+    [
+        ({"kind": "line", "w": [1.0, 2.0]}, "part.w", (4, 2)),
+        ({"kind": "sheet", "w": [[1.0, 2.0, 3.0]]}, "part.w", (4, 3)),
+        ({"kind": "rest", "w": [1.0]}, "pair.[0]", (4, 3)),
+        ({"kind": "rest", "w": [1.0]}, "pair.[1]", (4, 1)),
+    ],
+)
+def test_the_matrix_of_what_may_have_several_numbers_of_axes(load, tmp_path, part, path, shape):
+    load(MODELS)
+    sim = Tesseract.from_tesseract_api(tmp_path / "component", output_path=tmp_path / "out")
+    inputs = {"part": part, "pair": ([1.0, 2.0, 3.0], 4.0)}
+    made = sim.jacobian(inputs, [path], ["y"], lazy=True)
+    operator = made.linear_operator("y", path)
+    assert operator.shape == shape
+    np.testing.assert_allclose(operator @ np.ones(shape[1]), [shape[1]] * 4, rtol=1e-2)
+
+
+def test_the_document_says_what_several_declarations_have_in_common(load):
+    document = load(MODELS).openapi()["components"]["schemas"]
+    assert document["ApplyInputSchema"]["differentiable_arrays"] == {
+        "part.w": {"shape": None, "dtype": "float64"},
+        "pair.[]": {"shape": None, "dtype": None},
+    }
+
+
+def test_of_models_in_a_union_the_one_that_is_there_counts(load, ask, tmp_path):
+    """Another would be differentiable, and has an array of the same shape."""
+    component = load(MODELS)
+    asked = {"jac_inputs": ["part.w"], "jac_outputs": ["y"]}
+    reason = r"'part.w' is not differentiable; differentiable are 'pair.\[0\]', 'pair.\[1\]'$"
+    with pytest.raises(PayloadError, match=reason):
+        ask(component, "jacobian", {"part": {"kind": "rest", "w": [1.0]}}, **asked)
+    reason = r"differentiable are 'part\.w', 'pair\.\[0\]', 'pair\.\[1\]'$"
+    with pytest.raises(PayloadError, match=reason):
+        ask(component, "jacobian", {"part": {"w": [1.0]}}, jac_inputs=["w"], jac_outputs=["y"])
+
+
+@pytest.mark.parametrize("name", ["jacobian", "vector_jacobian_product"])
+def test_an_output_that_is_none_is_the_callers_mistake(load, ask, name):
+    asked = {"jac_inputs": ["part.w"], "jac_outputs": ["z"]}
+    if name != "jacobian":
+        asked = {"vjp_inputs": ["part.w"], "vjp_outputs": ["z"], "cotangent_vector": {"z": [1, 2]}}
+    with pytest.raises(PayloadError, match="'z' is None for these inputs; differentiable are 'y'"):
+        ask(load(MODELS), name, {"part": {"w": [1.0]}}, **asked)
 
 
 LENGTHS = """

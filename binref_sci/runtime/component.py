@@ -294,9 +294,8 @@ def _facts(schema: type[BaseModel]) -> dict[str, Any]:
     """Return what tesseract-core's clients look for: differentiable arrays, order of fields."""
     return {
         "differentiable_arrays": {
-            leaf.path: {"shape": _shape(leaf.array), "dtype": _dtype(leaf.array)}
-            for leaf in models.arrays(schema)
-            if leaf.array.differentiable
+            path: {"shape": _shape(array), "dtype": _dtype(array)}
+            for path, array in models.differentiable(schema).items()
         },
         "field_order": models.field_order(schema),
     }

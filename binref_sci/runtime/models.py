@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from types import EllipsisType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, RootModel
 
 from binref_sci.labels import Labels
-from binref_sci.runtime.schema import ArrayType, Foldable
+from binref_sci.runtime.schema import Array, ArrayType, Differentiable, Foldable
 
 ITEM = "[]"
 """Stands for any index of a list in a path."""
@@ -119,6 +120,35 @@ def _bare_array(annotation: Any) -> ArrayType | None:
 def arrays(model: type[BaseModel]) -> Iterator[Leaf]:
     """Yield the arrays of a schema with their paths, such as ``layers.[].w``."""
     yield from _arrays(model, "")
+
+
+def differentiable(model: type[BaseModel]) -> dict[str, ArrayType]:
+    """Return the differentiable arrays of a schema by path.
+
+    Where several may lie at a path, in a union or a tuple, it is what they have in common.
+    """
+    found: dict[str, list[ArrayType]] = {}
+    for leaf in arrays(model):
+        if leaf.array.differentiable:
+            found.setdefault(leaf.path, []).append(leaf.array)
+    return {path: _common(fields) for path, fields in found.items()}
+
+
+def _common(fields: list[ArrayType]) -> ArrayType:
+    first, *others = fields
+    shape, dtype = first.expected_shape, first.expected_dtype
+    for other in others:
+        lengths = other.expected_shape
+        if (
+            isinstance(shape, EllipsisType)
+            or isinstance(lengths, EllipsisType)
+            or len(shape) != len(lengths)
+        ):
+            shape = ...
+        else:
+            shape = tuple(a if a == b else None for a, b in zip(shape, lengths, strict=True))
+        dtype = dtype if dtype == other.expected_dtype else None
+    return Differentiable[Array[shape, dtype]] if others else first
 
 
 def _arrays(annotation: Any, path: str, inside: tuple[Any, ...] = ()) -> Iterator[Leaf]:

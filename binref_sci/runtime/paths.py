@@ -230,8 +230,38 @@ def copied(model: BaseModel, values: Mapping[str, Any]) -> BaseModel:
     return made
 
 
-def declared(model: type[BaseModel], path: str) -> tuple[ArrayType, ...]:
+def declared(
+    model: type[BaseModel], path: str, tree: BaseModel | None = None
+) -> tuple[ArrayType, ...]:
     """Return the array annotations that a schema has at a path; several where it has unions.
+
+    Parameters
+    ----------
+    model
+        The schema.
+    path
+        The path.
+    tree
+        A value of the schema: of models in a union only those that it holds count.
+
+    Raises
+    ------
+    PathError
+        If the path is not spelled as paths are.
+    """
+    found: list[Any] = [model]
+    inside: Any = tree
+    for number, step in enumerate(steps := parse(path)):
+        found = [inner for each in found for inner in _below(each, step, inside)]
+        try:
+            inside = _inside(inside, step, steps[:number])
+        except PathError:
+            inside = None
+    return tuple(leaf for each in found for leaf in _leaves(each))
+
+
+def is_certain(model: type[BaseModel], path: str) -> bool:
+    """Return whether each value of a schema has an array at a path: there is no choice on the way.
 
     Raises
     ------
@@ -240,8 +270,12 @@ def declared(model: type[BaseModel], path: str) -> tuple[ArrayType, ...]:
     """
     found: list[Any] = [model]
     for step in parse(path):
+        if step.kind != "field":
+            return False
         found = [inner for each in found for inner in _below(each, step)]
-    return tuple(leaf for each in found for leaf in _leaves(each))
+        if len([each for inner in found for each in _alternatives(inner)]) != 1:
+            return False
+    return True
 
 
 def _leaves(annotation: Any) -> Iterator[ArrayType]:
@@ -262,11 +296,13 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _below(annotation: Any, step: Step) -> Iterator[Any]:
+def _below(annotation: Any, step: Step, tree: Any = None) -> Iterator[Any]:
     for each in _alternatives(annotation):
         origin, arguments = get_origin(each), get_args(each)
         if step.kind == "field":
             if isinstance(each, type) and issubclass(each, BaseModel):
+                if isinstance(tree, BaseModel) and not isinstance(tree, each):
+                    continue
                 field = each.model_fields.get(step.name)
                 if field is not None:
                     yield field.annotation
@@ -304,7 +340,7 @@ def _existing(tree: Any, annotation: Any, steps: tuple[Step, ...]) -> Iterator[t
             yield steps
         return
     for step, inner in _children(tree):
-        for below in _below(annotation, step):
+        for below in _below(annotation, step, tree):
             yield from _existing(inner, below, (*steps, step))
 
 

@@ -137,9 +137,12 @@ class Evaluation:
 
 def _at(made: Any, path: str) -> Any:
     try:
-        return paths.get(made, path)
+        found = paths.get(made, path)
     except paths.PathError as error:
         raise ComponentError(f"the outputs have no {path!r}: {error}") from error
+    if found is None:
+        raise ComponentError(f"output {path!r} is None at these inputs")
+    return found
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,13 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
             message = f"{output!r}: {error}; differentiable are {_offered_by(shapes, schema)}"
             faults.append(_fault((asked.gradient.outputs, index), message, "path"))
             continue
+        if found is None:
+            message = (
+                f"{output!r} is None for these inputs; differentiable are "
+                f"{_offered_by(shapes, schema)}"
+            )
+            faults.append(_fault((asked.gradient.outputs, index), message, "path"))
+            continue
         shape = _shape_of(found)
         if asked.gradient.takes_outputs and shape is not None:
             given = np.shape(asked.vector[output])
@@ -136,7 +143,7 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
 def leaves_open(asked: Asked, outputs: type[BaseModel]) -> bool:
     """Return whether only the outputs themselves can tell if what is asked for fits them."""
     for output in asked.outputs:
-        if any(step.kind != "field" for step in paths.parse(output)):
+        if not paths.is_certain(outputs, output):
             return True
         if asked.gradient.takes_outputs and any(
             isinstance(shape, EllipsisType) or None in shape
@@ -186,7 +193,7 @@ def _differentiable(
     Of an input, the one that its value belongs to.
     """
     try:
-        found = paths.declared(schema, path)
+        found = paths.declared(schema, path, tree)
         usable = tuple(each for each in found if each.differentiable)
         if not usable:
             what = "is not differentiable" if found else f"is no array of {schema.__name__}"
@@ -210,8 +217,7 @@ def _differentiable(
 def _offered(schema: type[BaseModel], tree: BaseModel | None) -> str:
     if tree is not None:
         return paths.listed(paths.existing(tree, schema))
-    patterns = (leaf.path for leaf in models.arrays(schema) if leaf.array.differentiable)
-    return paths.listed(iter(dict.fromkeys(patterns)))
+    return paths.listed(iter(models.differentiable(schema)))
 
 
 def _along(fields: tuple[ArrayType, ...], value: Any, point: Any) -> Any:

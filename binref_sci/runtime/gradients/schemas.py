@@ -23,7 +23,7 @@ def require_differentiable(
         Naming the schema that has no differentiable array.
     """
     for schema in (inputs, outputs):
-        if not any(leaf.array.differentiable for leaf in models.arrays(schema)):
+        if not models.differentiable(schema):
             raise ComponentError(
                 f"component {name!r} has the endpoint {endpoint!r}, but {schema.__name__} has no "
                 "differentiable array; declare one as Differentiable[Array[...]]"
@@ -127,13 +127,11 @@ def _spellings(schema: type[BaseModel]) -> tuple[dict[str, ArrayType], dict[str,
     """Return differentiable arrays by path, and by regular expression where there are many."""
     exact: dict[str, ArrayType] = {}
     patterns: dict[str, ArrayType] = {}
-    for leaf in models.arrays(schema):
-        if not leaf.array.differentiable:
-            continue
-        steps = leaf.path.split(".")
+    for path, array in models.differentiable(schema).items():
+        steps = path.split(".")
         if models.ITEM in steps or models.VALUE in steps:
             general = {models.ITEM: r"\[\d+\]", models.VALUE: r"\{(?:[^{}\\]|\\.)*\}"}
-            patterns["^" + r"\.".join(general.get(step, step) for step in steps) + "$"] = leaf.array
+            patterns["^" + r"\.".join(general.get(step, step) for step in steps) + "$"] = array
         else:
-            exact[leaf.path] = leaf.array
+            exact[path] = array
     return exact, patterns
