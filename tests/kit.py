@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from binref_sci.dtypes import DTYPES
+from tests.policy import lack, require
 
 ROOT = Path(__file__).parent.parent
 
@@ -83,6 +84,22 @@ def run(code: str, *arguments: object, cwd: Path | None = None, timeout: float =
         capture_output=True,
         text=True,
         timeout=timeout,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_on_a_small_disk(disk: Path, size: str, code: str, *arguments: object) -> str:
+    """Run `code` with a file system of `size` mounted at `disk`; return what it printed."""
+    inside = [os.fspath(require("unshare")), "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        lack("the system allows no file systems of one's own")
+    mount = f'mount -t tmpfs -o size={size} tmpfs {disk} && exec "$@"'
+    done = subprocess.run(
+        [*inside, "sh", "-c", mount, "sh", *command(code, *arguments)],
+        env=environment(),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -89,25 +89,26 @@ def wrong(made):
 def test_right_gradients_agree(folder, tmp_path):
     made = found(folder, tmp_path)
     compared = [each for each in made if each.compared]
-    assert len(compared) == 3 * 2 * 2
+    assert len(compared) == 3 * 2 * 2 + 2 + 2
     assert wrong(made) == set()
-    assert {each.path for each in compared} == {"x", "f"}
+    assert {each.path for each in compared} == {"x", "f", "(all)"}
     left = [each for each in made if not each.compared]
     assert {(each.path, each.reason[:20]) for each in left} == {("n", "int64: whole numbers")}
     assert len(left) == 3 * 2
     assert max(each.error for each in made if each.path == "x") < 1e-8
 
 
+ROWS = {("vector_jacobian_product", output, path) for output in ("y", "(all)") for path in "xf"}
+COLUMNS = {("jacobian_vector_product", "y", path) for path in ("x", "f", "(all)")}
+
+
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("sign", {("vector_jacobian_product", "y", "x"), ("vector_jacobian_product", "y", "f")}),
-        ("shape", {("jacobian_vector_product", "y", path) for path in "xf"}),
-        ("nan", {("jacobian_vector_product", "y", path) for path in "xf"}),
-        (
-            "raise",
-            {("vector_jacobian_product", output, path) for output in ("y", "flat") for path in "xf"},
-        ),
+        ("sign", ROWS),
+        ("shape", COLUMNS),
+        ("nan", COLUMNS),
+        ("raise", ROWS | {("vector_jacobian_product", "flat", path) for path in "xf"}),
     ],
 )  # fmt: skip
 def test_wrong_gradients_are_found(folder, tmp_path, fault, expected):
@@ -116,10 +117,67 @@ def test_wrong_gradients_are_found(folder, tmp_path, fault, expected):
 
 def test_one_wrong_entry_is_found_in_all_that_is_made_of_it(folder, tmp_path):
     made = found(folder, tmp_path, "entry")
-    assert {each[1:] for each in wrong(made)} == {("y", "x")}
+    assert {each[1:] for each in wrong(made)} == {("y", "x"), ("y", "(all)"), ("(all)", "x")}
     assert {each[0] for each in wrong(made)} == {
         "jacobian", "jacobian_vector_product", "vector_jacobian_product"
     }  # fmt: skip
+
+
+SUMS = """
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        a: Differentiable[Array[(None,), Float64]]
+        b: Differentiable[Array[(None,), Float64]] = [3.0, 4.0]
+        sets: str
+
+    class OutputSchema(BaseModel):
+        p: Differentiable[Array[(None,), Float64]]
+        q: Differentiable[Float64]
+
+    def apply(inputs):
+        return OutputSchema(p=inputs.a**2 + 3 * inputs.b, q=(inputs.a * inputs.b).sum())
+
+    def blocks(inputs):
+        a, b = inputs.a, inputs.b
+        return {"p": {"a": np.diag(2 * a), "b": 3 * np.eye(2)}, "q": {"a": b, "b": a}}
+
+    def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+        made = {}
+        for output in jvp_outputs:
+            for path in jvp_inputs:
+                part = blocks(inputs)[output][path] @ tangent_vector[path]
+                set_it = output not in made or inputs.sets == "jvp"
+                made[output] = part if set_it else made[output] + part
+        return made
+
+    def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        made = {}
+        for path in vjp_inputs:
+            for output in vjp_outputs:
+                part = np.dot(cotangent_vector[output], blocks(inputs)[output][path])
+                set_it = path not in made or inputs.sets == "vjp"
+                made[path] = part if set_it else made[path] + part
+        return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        ("", set()),
+        ("jvp", {("jacobian_vector_product", output, "(all)") for output in "pq"}),
+        ("vjp", {("vector_jacobian_product", "(all)", path) for path in "ab"}),
+    ],
+)
+def test_what_sets_its_result_where_it_should_add_is_found(tmp_path, sets, expected):
+    """It is right for each input and output alone."""
+    (tmp_path / "sums.py").write_text(textwrap.dedent(SUMS))
+    payload = {"inputs": {"a": [1.0, 2.0], "sets": sets}}
+    made = list(check_gradients(Component.load(tmp_path / "sums.py"), payload, folder=tmp_path))
+    assert wrong(made) == expected
 
 
 def test_a_failing_endpoint_is_told_with_its_reason(folder, tmp_path):
@@ -167,12 +225,12 @@ def test_the_exit_code_tells(folder, fault, code):
     assert done.returncode == code, done.stderr
     if fault == "":
         assert done.stdout.split()[:5] == ["endpoint", "output", "input", "error", "allowed"]
-        assert done.stdout.count("agrees") == 12
-        assert done.stdout.count("\nvector_jacobian_product ") == 6  # in one piece
+        assert done.stdout.count("agrees") == 16
+        assert done.stdout.count("\nvector_jacobian_product ") == 8  # in one piece
         assert done.stdout.count("not compared") == 6
     if fault == "sign":
-        assert done.stdout.count("DIFFERS") == 2
-        assert "2 of 12 gradients do not agree" in done.stderr
+        assert done.stdout.count("DIFFERS") == 4
+        assert "4 of 16 gradients do not agree" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -188,6 +246,11 @@ def test_an_option_that_cannot_be_meant_is_a_mistake_in_the_call(
         main()
     assert caught.value.code == 2
     assert option[0] in capfd.readouterr().err
+
+
+def test_a_step_that_moves_nothing_is_a_mistake_in_the_call(folder, tmp_path):
+    with pytest.raises(PayloadError, match=r"step 1e-30 is lost beside 3\.5 in input 'x'"):
+        found(folder, tmp_path, eps=1e-30)
 
 
 def test_what_is_named_twice_is_compared_once(folder, tmp_path):

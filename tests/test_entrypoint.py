@@ -310,6 +310,28 @@ def test_a_nested_result_of_text_alone_is_a_group(tmp_path):
     assert open_dataset(tmp_path, group="by").attrs["who"] == "me"
 
 
+def test_any_key_of_a_dict_is_in_the_tree(tmp_path):
+    """xarray has no names with slashes, no empty ones, and no variable called like a group."""
+    field = {"data": {"encoding": "json", "buffer": [1.0]}, "shape": [1], "dtype": "float64"}
+    field["object_type"] = "array"
+    keys = {
+        "a/b": field,
+        "a_b": field,
+        "c": field,
+        "c.d": field,
+        "": {"e/f": {"": field, "note": "fast"}},
+    }
+    (tmp_path / "results.json").write_text(json.dumps({"keys": keys}))
+    assert len(open_dataset(tmp_path)) == 5
+    tree = open_datatree(tmp_path)
+    found = {f"{node.path}/{name}" for node in tree.subtree for name in node.data_vars}
+    assert found == {"/keys/a_b", "/keys/a_b_", "/keys/c_", "/keys/c/d", "/keys/_/e_f/_"}
+    assert set(open_dataset(tmp_path, group="keys")) == {"a_b", "a_b_", "c_"}
+    inner = open_dataset(tmp_path, group="keys/_/e_f")
+    assert inner["_"].dims == ("__dim_0",)
+    assert inner.attrs["note"] == "fast"
+
+
 def test_a_group_whose_dimension_differs_from_the_one_above_is_told_apart(tmp_path):
     respond(tmp_path, {"x": BinrefArray.write([1.0, 2.0], output_path=tmp_path), "g": {
         "x": BinrefArray.write([1.0, 2.0, 3.0], output_path=tmp_path)}})  # fmt: skip

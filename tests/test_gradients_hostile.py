@@ -1,14 +1,18 @@
 """Gradients of components as they are written: solvers in place, unions, failures half-way."""
 
 import gc
+import json
 import math
+import os
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from binref_sci import Tesseract
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import (
     Array,
@@ -26,7 +30,8 @@ from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
-from tests.serving import serving
+from tests.kit import run_on_a_small_disk
+from tests.serving import serving, wait_for
 
 HEAD = """
 import enum
@@ -272,6 +277,88 @@ def test_what_a_union_does_not_hold_is_refused(load, ask, body, loc, reason):
     assert caught.value.errors[0]["loc"] == loc
 
 
+MODELS = """
+from typing import Literal
+
+class Line(BaseModel):
+    kind: Literal["line"] = "line"
+    w: Differentiable[Array[(None,), Float64]]
+
+class Sheet(BaseModel):
+    kind: Literal["sheet"] = "sheet"
+    w: Differentiable[Array[(None, None), Float64]]
+
+class Rest(BaseModel):
+    kind: Literal["rest"] = "rest"
+    w: Array[(None,), Float64]
+
+class InputSchema(BaseModel):
+    part: Line | Sheet | Rest
+    pair: tuple[Differentiable[Array[(3,), Float64]], Differentiable[Float32]] = ([1, 2, 3], 4)
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[..., Float64]]
+    z: Differentiable[Array[(2,), Float64]] | None = None
+
+def apply(inputs):
+    return OutputSchema(y=inputs.part.w.sum() * np.ones((2, 2)) + sum(map(np.sum, inputs.pair)))
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    return finite_difference_jacobian(apply, inputs, jac_inputs, jac_outputs)
+
+def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    return vjp_from_jacobian(jacobian, inputs, vjp_inputs, vjp_outputs, cotangent_vector)
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "path", "shape"),
+    [
+        ({"kind": "line", "w": [1.0, 2.0]}, "part.w", (4, 2)),
+        ({"kind": "sheet", "w": [[1.0, 2.0, 3.0]]}, "part.w", (4, 3)),
+        ({"kind": "rest", "w": [1.0]}, "pair.[0]", (4, 3)),
+        ({"kind": "rest", "w": [1.0]}, "pair.[1]", (4, 1)),
+    ],
+)
+def test_the_matrix_of_what_may_have_several_numbers_of_axes(load, tmp_path, part, path, shape):
+    load(MODELS)
+    sim = Tesseract.from_tesseract_api(tmp_path / "component", output_path=tmp_path / "out")
+    inputs = {"part": part, "pair": ([1.0, 2.0, 3.0], 4.0)}
+    made = sim.jacobian(inputs, [path], ["y"], lazy=True)
+    operator = made.linear_operator("y", path)
+    assert operator.shape == shape
+    np.testing.assert_allclose(operator @ np.ones(shape[1]), [shape[1]] * 4, rtol=1e-2)
+
+
+def test_the_document_says_what_several_declarations_have_in_common(load):
+    document = load(MODELS).openapi()["components"]["schemas"]
+    assert document["ApplyInputSchema"]["differentiable_arrays"] == {
+        "part.w": {"shape": None, "dtype": "float64"},
+        "pair.[]": {"shape": None, "dtype": None},
+    }
+
+
+def test_of_models_in_a_union_the_one_that_is_there_counts(load, ask, tmp_path):
+    """Another would be differentiable, and has an array of the same shape."""
+    component = load(MODELS)
+    asked = {"jac_inputs": ["part.w"], "jac_outputs": ["y"]}
+    reason = r"'part.w' is not differentiable; differentiable are 'pair.\[0\]', 'pair.\[1\]'$"
+    with pytest.raises(PayloadError, match=reason):
+        ask(component, "jacobian", {"part": {"kind": "rest", "w": [1.0]}}, **asked)
+    reason = r"differentiable are 'part\.w', 'pair\.\[0\]', 'pair\.\[1\]'$"
+    with pytest.raises(PayloadError, match=reason):
+        ask(component, "jacobian", {"part": {"w": [1.0]}}, jac_inputs=["w"], jac_outputs=["y"])
+
+
+@pytest.mark.parametrize("name", ["jacobian", "vector_jacobian_product"])
+def test_an_output_that_is_none_is_the_callers_mistake(load, ask, name):
+    asked = {"jac_inputs": ["part.w"], "jac_outputs": ["z"]}
+    if name != "jacobian":
+        asked = {"vjp_inputs": ["part.w"], "vjp_outputs": ["z"], "cotangent_vector": {"z": [1, 2]}}
+    with pytest.raises(PayloadError, match="'z' is None for these inputs; differentiable are 'y'"):
+        ask(load(MODELS), name, {"part": {"w": [1.0]}}, **asked)
+
+
 LENGTHS = """
 class InputSchema(BaseModel):
     n: Int64
@@ -415,11 +502,12 @@ def test_no_scratch_folder_waits_for_an_error_to_be_forgotten(load, tmp_path):
 
 
 DYING = """
-import os, signal
+import os, signal, time
 
 class InputSchema(BaseModel):
     x: Differentiable[Array[(None,), Float64]]
     dies: bool = True
+    sleeps: bool = False
 
 class OutputSchema(BaseModel):
     y: Differentiable[Array[(None,), Float64]]
@@ -429,6 +517,8 @@ def apply(inputs):
 
 def product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
     BinrefWriter("adjoint").write(inputs.x)
+    if inputs.sleeps:
+        time.sleep(600)
     if inputs.dies and cotangent_vector["y"][1]:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"x": cotangent_vector["y"]}
@@ -455,6 +545,108 @@ def test_of_a_process_that_is_killed_what_was_streamed_stays_and_half_a_block_go
         assert [name for name in named(stored.parent) if name.startswith(".")] == []
         again = client.post("/jacobian", json={"inputs": {"x": [1, 2, 3], "dies": False}, **asked})
         assert again.status_code == 200
+
+
+def test_a_server_that_stops_leaves_no_half_block_of_a_call_it_cuts_short(load, tmp_path):
+    load(DYING)
+    options = ["--output-path", tmp_path / "out", "--grace", "1"]
+    body = {"inputs": {"x": [1], "sleeps": True}, "jac_inputs": ["x"], "jac_outputs": ["y"]}
+    folder = tmp_path / "out" / "run_1"
+    with (
+        serving(tmp_path / "component", *options, log_file=tmp_path / "log") as server,
+        server.client(params={"run_id": "1"}) as client,
+        ThreadPoolExecutor() as threads,
+    ):
+        call = threads.submit(client.post, "/jacobian", json=body)
+        wait_for(lambda: list(folder.glob(".scratch-*/*.jsonl")))  # the product is running
+        assert server.stop() == 0
+        assert call.exception() is not None or call.result().status_code == 500
+    assert {name.partition(".")[2] for name in named(folder)} == {"json", "bin", "binref.jsonl"}
+    said = json.loads((folder / "run.json").read_text())
+    assert (said["state"], said["error"]) == ("failed", "the server was stopped")
+
+
+SMALL_DISK = """
+    import os, sys
+    from pathlib import Path
+    from tests.serving import serving
+
+    component, log = sys.argv[1:]
+    disk = Path(os.environ["SMALL_DISK"])
+
+    def seen():
+        return sorted(each.relative_to(disk).as_posix() for each in disk.rglob("*"))
+
+    asked = {"jac_inputs": ["x"], "jac_outputs": ["y"]}
+    with (
+        serving(component, "--output-path", disk, log_file=log) as server,
+        server.client(headers={"Accept": "application/json+binref"}) as client,
+    ):
+        def ask(run, size, mode):
+            body = {"inputs": {"x": [1.0] * size, "mode": mode}, **asked}
+            return client.post("/jacobian", json=body, params={"run_id": run})
+
+        for mode in ("rows", "columns", "differences"):
+            full = ask("full", 300, mode)  # 720 kB
+            assert full.status_code == 500, full.text
+            assert "No space left on device" in full.text and ".bin" in full.text
+            assert seen() == ["run_full", "run_full/run.json"]
+            assert ask("small", 3, mode).status_code == 200  # nothing holds the disk
+            for each in (disk / "run_small").iterdir():
+                each.unlink()
+            (disk / "run_small").rmdir()
+
+        died = ask("died", 3, "map")
+        assert died.status_code == 500
+        assert "died in jacobian: it was killed by signal" in died.text
+        assert seen() == ["map", "run_died", "run_died/run.json", "run_full", "run_full/run.json"]
+
+        none = ask("none", 3, "rows")  # not even for run.json
+        assert none.status_code == 500
+        assert "No space left on device" in none.text and "run_none/run.json" in none.text
+        assert not (disk / "run_none").exists()
+
+        (disk / "map").unlink()
+        assert ask("again", 3, "rows").status_code == 200
+"""
+FILLING = """
+import os
+
+class InputSchema(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+    mode: str
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.x)
+
+def row(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    if inputs.mode == "map":  # as a solver does that writes through a map
+        path = os.environ["SMALL_DISK"] + "/map"
+        np.memmap(path, mode="w+", dtype="u1", shape=1_000_000)[:] = 1
+    return {"x": cotangent_vector["y"]}
+
+def column(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+    return {"y": tangent_vector["x"]}
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    asked = inputs, jac_inputs, jac_outputs
+    if inputs.mode == "columns":
+        return jacobian_from_jvp(column, *asked, memory=100_000)
+    if inputs.mode == "differences":
+        return finite_difference_jacobian(apply, *asked)
+    return jacobian_from_vjp(row, apply, *asked)
+"""
+
+
+def test_a_full_disk_costs_one_call_and_leaves_nothing_half_done(load, tmp_path, monkeypatch):
+    load(FILLING)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setenv("SMALL_DISK", os.fspath(disk))
+    run_on_a_small_disk(disk, "400k", SMALL_DISK, tmp_path / "component", tmp_path / "log")
 
 
 def test_a_call_removes_what_a_killed_one_left_in_its_folder(load, tmp_path):
@@ -624,18 +816,21 @@ def test_complex_products_are_compared_with_their_imaginary_parts(load, tmp_path
     component = load(COMPLEX)
     inputs = {"x": [1.0, 2.0], "z": np.array([1 + 1j, 2 - 3j])}
     made = checked(component, tmp_path, inputs)
-    assert len(made) == 8
+    assert len(made) == 12
     assert [each for each in made if not each.agrees] == []
     made = checked(component, tmp_path, inputs | {"wrong": True})
     assert {(each.output, each.path) for each in made if not each.agrees} == {
         ("y", "z"),
         ("size", "z"),
+        ("y", "(all)"),
+        ("size", "(all)"),
+        ("(all)", "z"),
     }
 
 
 def test_outputs_in_a_trajectory_are_checked_too(load, tmp_path):
     made = checked(load(LENGTHS), tmp_path, {"n": 2})
-    assert [each.output for each in made] == ["y", "parts.[0]", "parts.[1]"]
+    assert [each.output for each in made] == ["y", "parts.[0]", "parts.[1]", "(all)"]
 
 
 def test_a_component_that_leaves_is_told(load, tmp_path):

@@ -153,6 +153,35 @@ def test_names_in_a_tree_are_free_and_without_slashes(tmp_path):
     np.testing.assert_array_equal(tree.block("u", "named.{a/b}"), np.ones(3))
 
 
+NUMBERS = """
+    from typing import Annotated
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        x: Differentiable[Float64]
+
+    class OutputSchema(BaseModel):
+        y: Annotated[Differentiable[Float64], Labels(coords={"height": ((), 2.0)})]
+
+    def apply(inputs):
+        return OutputSchema(y=inputs.x**2)
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        return finite_difference_jacobian(apply, inputs, jac_inputs, jac_outputs)
+"""
+
+
+def test_a_number_by_a_number_may_have_a_coordinate(tmp_path):
+    (tmp_path / "numbers.py").write_text(textwrap.dedent(NUMBERS))
+    numbers = Tesseract.from_tesseract_api(tmp_path / "numbers.py", output_path=tmp_path / "out")
+    made = numbers.jacobian({"x": 3.0}, ["x"], ["y"], lazy=True)
+    assert float(made["y/x"]) == pytest.approx(6)
+    assert float(made["y/x"].height) == 2
+    field = numbers.apply({"x": 3.0}, lazy=True).to_dataset()
+    assert (float(field.y), float(field.y.height)) == (9, 2)
+
+
 def test_the_run_directory_opens_by_itself_with_the_same_dimensions(lazy, tmp_path):
     ds = open_dataset(tmp_path / "out")
     assert ds["u.field"].dims == ("y", "x", "y_in", "x_in")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from binref_sci.errors import FormatError
 from binref_sci.server.serve import Options, serve
-from tests.serving import COMMAND, ENVIRONMENT, serving
+from tests.serving import COMMAND, ENVIRONMENT, serving, wait_for
 
 MIX = '''
 """Adds three arrays."""
@@ -201,13 +201,6 @@ def slowest_health(server, until):
             slowest = max(slowest, time.monotonic() - start)
             time.sleep(0.05)
     return slowest
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 # --- what is there ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from binref_sci.errors import BufferNotFoundError, FormatError, WriterError
 from binref_sci.journal import SUFFIX, read_journal
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
-from tests.kit import command, environment, open_descriptors, run
+from tests.kit import command, environment, open_descriptors, run, run_on_a_small_disk
 from tests.policy import FULL
 
 OPTIONS = {
@@ -257,21 +257,10 @@ FILL_A_DISK = """
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_a_full_file_system_loses_nothing_and_writing_goes_on_once_there_is_room(
-    tmp_path, needs, compression
+    tmp_path, compression
 ):
-    inside = [os.fspath(needs("unshare")), "--user", "--map-root-user", "--mount"]
-    if subprocess.run([*inside, "true"], capture_output=True).returncode:
-        (pytest.fail if FULL else pytest.skip)("the system allows no file systems of one's own")
-    mount = f'mount -t tmpfs -o size=400k tmpfs {tmp_path} && exec "$@"'
-    child = command(FILL_A_DISK, tmp_path, compression)
-    done = subprocess.run(
-        [*inside, "sh", "-c", mount, "sh", *child],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    failures, kept = map(int, done.stdout.split())
+    printed = run_on_a_small_disk(tmp_path, "400k", FILL_A_DISK, tmp_path, compression)
+    failures, kept = map(int, printed.split())
     assert failures >= 20
     assert kept >= 100
 

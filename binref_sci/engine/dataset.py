@@ -18,7 +18,7 @@ from binref_sci.engine.manifest import manifest_of
 from binref_sci.engine.results import Leaf, read_results
 from binref_sci.engine.saved import all_variables, saved_variable
 from binref_sci.engine.source import Source
-from binref_sci.engine.variables import Data, Made, labelled
+from binref_sci.engine.variables import Data, Made, group_of, labelled
 from binref_sci.errors import BinrefError, JournalError
 from binref_sci.journal import Journal
 from binref_sci.labels import Labels
@@ -58,7 +58,7 @@ def variables(
                 attrs[path] = leaf
             else:
                 one = _field(path, leaf, hidden, schema)
-                made.append(replace(one, group=tuple(path.split(".")[:-1])))
+                made.append(replace(one, group=group_of(path)))
     taken = {one.name for one in made}
     for name, group in journals.named(
         [journal for journal in newest if hidden.shows(journal)]

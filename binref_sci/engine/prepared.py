@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from binref_sci.engine.manifest import Manifest, manifest_of
 from binref_sci.engine.saved import no_group, saved_group, saved_variables
 from binref_sci.engine.source import Source, find
 from binref_sci.engine.steps import in_step
-from binref_sci.engine.variables import Made, to_variable, token_of
+from binref_sci.engine.variables import Made, group_of, name_in_tree, to_variable, token_of
 from binref_sci.errors import BinrefError, FormatError
 
 _ABOUT = ("component", "version", "run_id")
@@ -96,7 +96,7 @@ class Prepared(os.PathLike[str]):
             wanted = _parts(group)
             self.require(drop, wanted)
             self._check_group(wanted)
-            made = [_short(one) for one in made if one.group == wanted]
+            made = self._within(wanted)
             attrs = _attrs_of(attrs, wanted)
         return self._decoded(made, attrs, None, drop, mmap=mmap, decoders=decoders)[0]
 
@@ -121,7 +121,7 @@ class Prepared(os.PathLike[str]):
         found: dict[str, xr.Dataset] = {}
         axes: dict[tuple[str, ...], Axes] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
-            made = [_short(one) for one in self.made if one.group == path]
+            made = self._within(path)
             found["/" + "/".join(path[len(above) :])], axes[path] = self._decoded(
                 made,
                 _attrs_of(self.attrs, path),
@@ -131,6 +131,17 @@ class Prepared(os.PathLike[str]):
                 decoders=decoders,
             )
         return found
+
+    def _within(self, group: tuple[str, ...]) -> list[Made]:
+        """Return the variables of a group under names of their own, which no group below has."""
+        depth = len(group)
+        taken = {one.group[depth] for one in self.made if one.group[:depth] == group != one.group}
+        made = []
+        for one in self.made:
+            if one.group == group:
+                made.append(_short(one, taken))
+                taken.add(made[-1].name)
+        return made
 
     def require(
         self,
@@ -358,11 +369,11 @@ def _not_asked(preferred: dict[str, Any], asked: Any) -> dict[str, Any]:
     return {dim: lengths for dim, lengths in preferred.items() if asked.get(dim) in (None, "auto")}
 
 
-def _short(one: Made) -> Made:
+def _short(one: Made, taken: Collection[str]) -> Made:
     """Return a variable under its name within its group."""
-    if not one.group:
-        return one
-    name = one.name.rsplit(".", 1)[-1]
+    name = name_in_tree(one.name.rsplit(".", 1)[-1] if one.group else one.name)
+    while name in taken:
+        name += "_"
     prefix = f"{one.name}_dim_"
     dims = tuple(f"{name}_dim_{d[len(prefix) :]}" if d.startswith(prefix) else d for d in one.dims)
     return replace(one, name=name, dims=dims)
@@ -370,5 +381,4 @@ def _short(one: Made) -> Made:
 
 def _attrs_of(attrs: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, Any]:
     """Return the text outputs of a group, under their own names."""
-    split = {path: tuple(path.split(".")) for path in attrs}
-    return {parts[-1]: attrs[path] for path, parts in split.items() if parts[:-1] == group}
+    return {path.rsplit(".", 1)[-1]: attrs[path] for path in attrs if group_of(path) == group}

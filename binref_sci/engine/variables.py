@@ -62,6 +62,22 @@ class Made:
         return self.data.shape
 
 
+def group_of(path: str) -> tuple[str, ...]:
+    """Return the group that a nested result is part of, named as xarray's trees allow.
+
+    Examples
+    --------
+    >>> group_of("flow.a/b.speed")
+    ('flow', 'a_b')
+    """
+    return tuple(map(name_in_tree, path.split(".")[:-1]))
+
+
+def name_in_tree(step: str) -> str:
+    """Return a step of a path as a tree can have it: not empty, and without slashes."""
+    return step.replace("/", "_") or "_"
+
+
 def labelled(
     name: str,
     data: Data,
@@ -101,7 +117,7 @@ def labelled(
             _complain(f"coordinate {key!r} of variable {name!r} is one value, but also a dimension")
             continue
         wanted = tuple(sizes[axis] for axis in axes)
-        if axes[:1] == dims[:1] and len(values) > wanted[0]:
+        if axes and axes[0] == dims[0] and len(values) > wanted[0]:
             values = values[: wanted[0]]  # of a run that stopped before its end
         if values.shape != wanted:
             _complain(

@@ -120,6 +120,8 @@ class RunDirectory:
         ------
         PayloadError
             If another call is running in the folder.
+        OSError
+            If there is no room to say so.
         """
         door = hold(self.path)  # of two that begin at once, one waits here
         try:
@@ -145,6 +147,9 @@ class RunDirectory:
             self._lock = hold(said)  # a reader sees whether this process still lives
             if self._lock is not None:
                 _locks.add(self._lock)
+        except OSError:
+            self.discard()
+            raise
         finally:
             if door is not None:
                 os.close(door)
@@ -201,9 +206,9 @@ def close_dead_run(path: Path, error: str) -> None:
     """
     facts = _facts(path / RUN_FILE)
     if facts.get("state") == "running":
+        _remove_scratch(path)  # first: it may be what has filled the disk
         facts |= {"state": "failed", "ended": _now(time.time_ns()), "error": error}
         write_atomically(path / RUN_FILE, iter([orjson.dumps(facts, option=orjson.OPT_INDENT_2)]))
-        _remove_scratch(path)
 
 
 def _facts(said: Path) -> dict[str, Any]:

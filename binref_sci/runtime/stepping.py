@@ -25,6 +25,10 @@ Mapper = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 Values = dict[str, NDArray[Any]]
 
 
+class LostStepError(ValueError):
+    """A step that was given is too short to move an input."""
+
+
 @dataclass(frozen=True)
 class Stepping:
     """Evaluates a component beside the inputs and divides; steps as `finite` tells.
@@ -185,8 +189,8 @@ class Stepping:
         return made
 
 
-def _lost(step: float, value: Any, path: str, dtype: np.dtype[Any]) -> ValueError:
-    return ValueError(
+def _lost(step: float, value: Any, path: str, dtype: np.dtype[Any]) -> LostStepError:
+    return LostStepError(
         f"step {step} is lost beside {value} in input {shown(path)} ({dtype.name}); choose a larger eps"
     )
 

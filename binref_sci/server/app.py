@@ -224,9 +224,7 @@ class _Call(Response):
                     await listener.take(piece)
             complete = True
         except WorkerDiedError as died:
-            if self._output_path is not None:
-                run = self._output_path / f"{PREFIX}{self._order.run_id}"
-                await asyncio.to_thread(_close_dead_run, run, f"the process died: {died}")
+            await asyncio.to_thread(self._close_run, f"the process died: {died}")
             response = self._fail(
                 f"the component's process died in {self._order.endpoint}: {died}; "
                 "another takes its place, the next call works"
@@ -236,6 +234,11 @@ class _Call(Response):
             if not listener.started:
                 await response(scope, receive, send)
             return 500
+        except asyncio.CancelledError:
+            worker.kill()
+            await worker.ended.wait()
+            self._close_run("the server was stopped")  # at once: nobody else is to be answered
+            raise
         finally:
             if complete:
                 self._pool.release(worker)
@@ -245,6 +248,18 @@ class _Call(Response):
         self._active.discard(self._order.run_id)
         await listener.finish()
         return head.status
+
+    def _close_run(self, error: str) -> None:
+        """Say in the run directory that the call has failed, and remove what it worked with."""
+        if self._output_path is None:
+            return
+        run = self._output_path / f"{PREFIX}{self._order.run_id}"
+        # Imported when it is needed: this process has no other use for NumPy.
+        close = import_module("binref_sci.runtime.run").close_dead_run
+        try:
+            close(run, error)
+        except OSError as failure:  # a full disk may be what the process died of: that is the news
+            log.warning("run.json cannot say that the run has failed: %s", failure)
 
     def _fail(self, message: str, status: int = 500) -> Response:
         error_id = _new_error_id()
@@ -291,11 +306,6 @@ class _Listener:
                 "a client took nothing for %.0f s, or hung up; it is dropped", STALL_SECONDS
             )
             self.gone = True
-
-
-def _close_dead_run(run: Path, error: str) -> None:
-    # Imported when it is needed: this process has no other use for NumPy.
-    import_module("binref_sci.runtime.run").close_dead_run(run, error)
 
 
 async def _take_in(request: Request, file: IO[bytes]) -> int:

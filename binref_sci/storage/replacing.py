@@ -38,8 +38,10 @@ def write_atomically(
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)  # a full disk names no file
         raise
     if sync:
         sync_directory(path.parent)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from binref_sci.runtime.gradients.arrays import derivative_dtype
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Comparison:
     Parameters
     ----------
     endpoint, output, path
-        What was compared; `path` is that of the input.
+        What was compared; `path` is that of the input. ``"(all)"`` stands for all that were
+        asked for at once.
     error
         Largest error, relative as the package tells; infinite for what is not finite.
     tolerance
@@ -59,6 +63,8 @@ def error_of(
     """
     if np.shape(found) != np.shape(expected):
         return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
+    if not np.all(np.isfinite(expected)):
+        return math.inf, "beside these inputs the output is not finite: nothing to compare with"
     if not np.all(np.isfinite(found)):
         return math.inf, "holds numbers that are not finite"
     sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]
@@ -67,3 +73,13 @@ def error_of(
     if largest == 0.0:
         return 0.0, ""
     return float(np.max(np.abs(found - expected), initial=0.0)) / largest, ""
+
+
+def drawn(
+    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return random numbers, none of them small, so that none goes unseen."""
+    made = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    if dtype.kind == "c":
+        made = made * np.exp(1j * random.uniform(0, 2 * np.pi, shape))
+    return np.asarray(made).astype(derivative_dtype(dtype))

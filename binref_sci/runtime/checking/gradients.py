@@ -70,12 +70,12 @@ def check_gradients(
     Yields
     ------
     Comparison
-        For each endpoint, output and input.
+        For each endpoint, output and input; of products also for all at once.
 
     Raises
     ------
     PayloadError
-        If the payload does not fit, or there is nothing to compare.
+        If the payload does not fit, there is nothing to compare, or `eps` moves nothing.
     ComponentError
         If ``apply`` fails.
     """

@@ -145,6 +145,13 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
             )
             faults.append(fault((asked.gradient.outputs, index), message, "path"))
             continue
+        if found is None:
+            message = (
+                f"{output!r} is None for these inputs; differentiable are "
+                f"{_offered_by(shapes, schema)}"
+            )
+            faults.append(fault((asked.gradient.outputs, index), message, "path"))
+            continue
         shape = _shape_of(found)
         if asked.gradient.takes_outputs and shape is not None:
             given = np.shape(asked.vector[output])
