@@ -174,8 +174,8 @@ class Prepared(os.PathLike[str]):
     @property
     def _groups(self) -> set[tuple[str, ...]]:
         """Groups in which something lies, and those above them."""
-        texts = [tuple(path.split(".")[:-1]) for path in (*self.attrs, *self.refused)]
-        ends = [one.group for one in self.made] + texts
+        ends = [one.group for one in self.made]
+        ends += [group_of(path) for path in (*self.attrs, *self.refused)]
         return {()} | {end[:depth] for end in ends for depth in range(1, len(end) + 1)}
 
     def _check_group(self, wanted: tuple[str, ...]) -> None:
@@ -296,7 +296,7 @@ def prepare_place(place: Source) -> Prepared:
     refused: dict[str, BinrefError] = {}
     made, attrs, state = variables(place, refused=refused)
     if state != "complete":
-        made, ahead = in_step(made)
+        made, ahead = in_step(made, lambda: variables(place, refused={})[0])
         if ahead and state == "interrupted":
             warnings.warn(
                 f"the run in {place.path!r} was interrupted between two writes: the last snapshot "

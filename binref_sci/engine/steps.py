@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,28 +13,34 @@ from binref_sci.engine.variables import Coordinate, Made
 from binref_sci.trajectory import Trajectory
 
 
-def in_step(made: list[Made]) -> tuple[list[Made], list[str]]:
+def in_step(made: list[Made], again: Callable[[], list[Made]]) -> tuple[list[Made], list[str]]:
     """Return variables of a run that has not ended, and which of them were a step ahead.
 
     A solver that writes two fields at each step has at times written one of them alone. That
-    snapshot is left out, so that the fields share their dimension at any time.
+    snapshot is left out, so that the fields share their dimension at any time. The journals
+    are read one after another: a field whose journal is read later may have gone on by many
+    steps. It is in step if the other, looked at again, has gone on as well.
 
     Parameters
     ----------
     made
         Variables of a run; those that are streamed are looked at.
+    again
+        Looks at them again.
     """
-    shortest: dict[str, Made] = {}
-    for one in made:
-        if is_streamed(one):
-            known = shortest.get(one.dims[0], one)
-            shortest[one.dims[0]] = min(known, one, key=lambda each: each.shape[0])
-    ahead = [
-        one.name
-        for one in made
-        if isinstance(one.data, Trajectory) and _is_ahead(one, shortest[one.dims[0]])
-    ]
-    return [_without_last(one) if one.name in ahead else one for one in made], ahead
+    streamed = [one for one in made if is_streamed(one)]
+    common: dict[str, int] = {}
+    later: dict[str, int] = {}
+    for one, other in itertools.permutations(streamed, 2):
+        count = other.shape[0]
+        if one.shape[0] <= count or not _begins_as(one, other):
+            continue
+        if one.shape[0] > count + 1:
+            later = later or {each.name: each.shape[0] for each in again()}
+            if later.get(other.name, 0) + 1 < one.shape[0]:
+                continue  # it is written more often
+        common[one.name] = min(common.get(one.name, count), count)
+    return [_cut(one, common[one.name]) if one.name in common else one for one in made], [*common]
 
 
 def is_streamed(one: Made) -> bool:
@@ -40,21 +48,26 @@ def is_streamed(one: Made) -> bool:
     return isinstance(one.data, Trajectory | BlockArray)
 
 
-def _is_ahead(one: Made, other: Made) -> bool:
-    """Tell whether a variable has one snapshot more, and is the same otherwise."""
-    if one.shape[0] != other.shape[0] + 1:
+def _begins_as(one: Made, other: Made) -> bool:
+    """Tell whether the first snapshots of a variable lie at the times of a shorter one."""
+    if one.dims[0] != other.dims[0]:
         return False
     mine, others = one.coords.get(one.dims[0]), other.coords.get(one.dims[0])
     if mine is None or others is None:
         return mine is others
-    return np.array_equal(mine[1][:-1], others[1])
+    return np.array_equal(mine[1][: len(others[1])], others[1])
 
 
-def _without_last(one: Made) -> Made:
-    def cut(coordinate: Coordinate) -> Coordinate:
+def _cut(one: Made, count: int) -> Made:
+    def shorter(coordinate: Coordinate) -> Coordinate:
         dims, values, attrs = coordinate
-        return (dims, values[:-1], attrs) if dims[:1] == one.dims[:1] else coordinate
+        return (dims, values[:count], attrs) if dims[:1] == one.dims[:1] else coordinate
 
-    assert isinstance(one.data, Trajectory)  # the caller looked
-    coords = {name: cut(coordinate) for name, coordinate in one.coords.items()}
-    return replace(one, data=one.data[:-1], coords=coords)
+    data = one.data
+    if isinstance(data, BlockArray):
+        data = BlockArray(one.name, [part[:count] for part in data.parts])
+    else:
+        assert isinstance(data, Trajectory)  # the caller looked
+        data = data[:count]
+    coords = {name: shorter(coordinate) for name, coordinate in one.coords.items()}
+    return replace(one, data=data, coords=coords)

@@ -140,14 +140,14 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
             continue
         if found is None:
             message = (
-                f"{output!r} is None for these inputs; differentiable are "
+                f"{shown(output)} is None for these inputs; differentiable are "
                 f"{_offered_by(shapes, schema)}"
             )
             faults.append(fault((asked.gradient.outputs, index), message, "path"))
             continue
         if found is None:
             message = (
-                f"{output!r} is None for these inputs; differentiable are "
+                f"{shown(output)} is None for these inputs; differentiable are "
                 f"{_offered_by(shapes, schema)}"
             )
             faults.append(fault((asked.gradient.outputs, index), message, "path"))
