@@ -401,7 +401,7 @@ class Tesseract:
             If the result cannot be had in the format asked for.
         """
         output_format, lazy = self._format(lazy=lazy)
-        ready = Inputs(inputs)
+        ready = Inputs(inputs, document=self._known)
         labels = self._door.labels()  # before the call: no result is lost for them
         reply = self._ask("apply", ready, run_id, output_format)
         made = reply.decoded(lazy=lazy, labels=labels)
@@ -547,7 +547,7 @@ class Tesseract:
     ) -> tuple[Any, dict[str, Any], Path | None]:
         """Return what an endpoint made, what is known of the component, and the result's folder."""
         output_format, lazy = self._format(lazy=lazy)
-        ready = Inputs(inputs, beside=asked)
+        ready = Inputs(inputs, beside=asked, document=self._known)
         openapi = self._known()  # before the call: no result is lost for it
         reply = self._ask(gradient.endpoint, ready, run_id, output_format)
         return reply.decoded(lazy=lazy, labels={}), openapi, reply.folder
@@ -589,7 +589,7 @@ class Tesseract:
         """
         reply = self._door.call(
             "abstract_eval",
-            Inputs(inputs, abstract=True),
+            Inputs(inputs, abstract=True, document=self._known),
             run_id=None,
             output_format="json",
             compression=None,
