@@ -61,6 +61,13 @@ def is_defined_in(module: ModuleType, thing: object) -> bool:
     return getattr(thing, "__module__", None) == module.__name__
 
 
+def members(cls: type) -> list[str]:
+    """The public members that a class of ours has from us, those of its bases included."""
+    ours = [each for each in inspect.getmro(cls) if each.__module__.startswith("binref_sci.")]
+    names = dict.fromkeys(name for each in ours for name in vars(each))
+    return [name for name in names if not name.startswith("_")]
+
+
 def api_page(module_name: str) -> str:
     module = importlib.import_module(module_name)
     lines = [module_name, "=" * len(module_name), "", f".. automodule:: {module_name}", ""]
@@ -68,7 +75,9 @@ def api_page(module_name: str) -> str:
     for name in public_names(module):
         thing = getattr(module, name)
         lines += [f".. {directive_for(thing)}:: {name}"]
-        lines += ["   :members:"] * inspect.isclass(thing) + [""]
+        if inspect.isclass(thing):
+            lines += [f"   :members: {', '.join(members(thing))}".rstrip()]
+        lines += [""]
     return "\n".join(lines)
 
 
