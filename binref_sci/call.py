@@ -42,18 +42,18 @@ class Call:
         Name of the run, the same in all its journals.
     started_ns
         When it began, in nanoseconds since the epoch.
-    quiet
-        Whether it is one of many alike, of which nobody wants to see the progress.
     resources
         Open writers; closed when the call ends.
+    quiet
+        Whether it is one of many alike, of which nobody wants to see the progress.
     """
 
     run_directory: Path
     output_path: Path
     run_id: str
     started_ns: int
-    quiet: bool = False
     resources: list[Closeable] = field(default_factory=list, compare=False)
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         # A solver may change the working directory.

@@ -82,7 +82,7 @@ def throwaway(folder: Path, *, quiet: bool = False) -> Call:
 
     What a quiet one prints is held back.
     """
-    return Call(folder, folder, uuid.uuid4().hex, time.time_ns(), quiet)
+    return Call(folder, folder, uuid.uuid4().hex, time.time_ns(), quiet=quiet)
 
 
 @contextmanager
