@@ -42,6 +42,19 @@ class BinrefError(Exception):
     """Base of every error this package raises on purpose."""
 
 
+def told(error: BaseException) -> str:
+    r"""Return what an error says, as text that UTF-8 and thus JSON can hold.
+
+    A file name that is not UTF-8 puts lone surrogates into it.
+
+    Examples
+    --------
+    >>> told(OSError("no file a\udcff"))
+    'no file a\\udcff'
+    """
+    return str(error).encode(errors="backslashreplace").decode()
+
+
 class InvalidReferenceError(BinrefError, ValueError):
     """A reference is malformed, out of range or leads outside its root."""
 

@@ -15,19 +15,6 @@ _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _LONGEST_VALUE
 _SHORT.maxlist = _SHORT.maxtuple = 16
 
 
-def told(error: BaseException) -> str:
-    r"""Return what an error says, as text that UTF-8 and thus JSON can hold.
-
-    A file name that is not UTF-8 puts lone surrogates into it.
-
-    Examples
-    --------
-    >>> told(OSError("no file a\udcff"))
-    'no file a\\udcff'
-    """
-    return str(error).encode(errors="backslashreplace").decode()
-
-
 def shown(value: Any) -> str:
     """Return a value as a message shows it: one line of bounded length, whatever somebody sent.
 

@@ -61,11 +61,11 @@ def is_defined_in(module: ModuleType, thing: object) -> bool:
     return getattr(thing, "__module__", None) == module.__name__
 
 
-def has_inner_base(thing: object) -> bool:
-    """Whether a class has members of one that has no page of its own."""
-    if not inspect.isclass(thing) or issubclass(thing, BaseException):
-        return False
-    return any(base.__module__.startswith("binref_sci.") for base in thing.__mro__[1:])
+def members(cls: type) -> list[str]:
+    """The public members that a class of ours has from us, those of its bases included."""
+    ours = [each for each in inspect.getmro(cls) if each.__module__.startswith("binref_sci.")]
+    names = dict.fromkeys(name for each in ours for name in vars(each))
+    return [name for name in names if not name.startswith("_")]
 
 
 def api_page(module_name: str) -> str:
@@ -75,8 +75,9 @@ def api_page(module_name: str) -> str:
     for name in public_names(module):
         thing = getattr(module, name)
         lines += [f".. {directive_for(thing)}:: {name}"]
-        lines += ["   :members:"] * inspect.isclass(thing)
-        lines += ["   :inherited-members:"] * has_inner_base(thing) + [""]
+        if inspect.isclass(thing):
+            lines += [f"   :members: {', '.join(members(thing))}".rstrip()]
+        lines += [""]
     return "\n".join(lines)
 
 

@@ -201,6 +201,38 @@ def test_any_array_comes_back_through_either_door(echo, door, array, output_form
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
+@pytest.mark.parametrize("form", [np.generic, np.ndarray])
+def test_a_single_number_of_numpy_keeps_its_dtype(echo, door, form, output_format):
+    sim = echo.open(door, output_format=output_format)
+    for dtype in DTYPES.values():
+        array = np.array(1, dtype)
+        single = array[()] if form is np.generic else array
+        inner = {"values": [single, single], "named": {"a": single}}
+        out = sim.apply({"array": single, "inner": inner})
+        got = [out["array"], *out["inner"]["values"], out["inner"]["named"]["a"]]
+        for each in got:
+            same(each, array)
+
+
+@pytest.mark.parametrize("form", [np.generic, np.ndarray])
+def test_a_single_number_of_numpy_is_a_plain_one_where_the_schema_has_one(echo, door, form):
+    sim = echo.open(door)
+    for dtype in DTYPES.values():
+        if dtype.kind == "c":
+            continue
+        array = np.array(1, dtype)
+        single = array[()] if form is np.generic else array
+        plain = {"loss": single, "losses": [single, single], "table": {"a": [single, "x"]}}
+        out = sim.apply({"number": single, "plain": plain, "disk": np.array(False)[()]})
+        assert out["number"] == out["plain"]["loss"] == 1.0
+        assert out["plain"]["losses"] == [1.0, 1.0]
+        assert out["plain"]["table"] == {"a": [1.0, "x"]}
+    assert np.isnan(sim.apply({"number": np.array(np.nan)})["number"])
+    shapes = sim.abstract_eval({"array": np.float32(1), "number": np.array(2.0)})
+    assert shapes["array"] == {"shape": [], "dtype": "float32"}
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
 def test_numbers_lists_and_foreign_arrays_are_inputs_too(echo, door, output_format):
     sim = echo.open(door, output_format=output_format)
 
@@ -209,7 +241,7 @@ def test_numbers_lists_and_foreign_arrays_are_inputs_too(echo, door, output_form
 
     same(echoed(3), np.array(3))
     same(echoed(0.5), np.array(0.5))
-    same(echoed(np.float32(0.5)), np.array(0.5))
+    same(echoed([np.array(1.5), np.float32(2)]), np.array([1.5, 2.0]))
     same(echoed(True), np.array(True))
     same(echoed(1 - 2j), np.array(1 - 2j))
     same(echoed(float("nan")), np.array(np.nan))

@@ -183,6 +183,18 @@ def test_its_server_takes_numbers_that_json_lacks_from_us(theirs):
     same(sim.apply({"array": special, "typed": special})["typed"], special)
 
 
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_its_server_takes_single_numbers_of_numpy_from_us(theirs, dtype):
+    sim = Tesseract.from_url(theirs[0])
+    array = np.array(1, dtype)
+    for single in (array, array[()]):
+        number = 1.0 if dtype.kind == "c" else single
+        out = sim.apply({"array": single, "inner": {"named": {"k": single}}, "number": number})
+        same(out["array"], array)
+        same(out["inner"]["named"]["k"], array)
+        assert out["number"] == 1.0
+
+
 def test_its_errors_are_ours(theirs):
     url, output = theirs
     sim = Tesseract.from_url(url, output_path=output)

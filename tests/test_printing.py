@@ -117,7 +117,7 @@ def test_a_quiet_call_draws_no_progress(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("binref_sci.progress.DELAY", 0.0)
     for quiet in (False, True):
-        with entering(Call(tmp_path, tmp_path, "a", 0, quiet)):
+        with entering(Call(tmp_path, tmp_path, "a", 0, quiet=quiet)):
             bar = ProgressBar("steps", 2)
             bar.update(1)
             assert (bar._bar is None) is quiet

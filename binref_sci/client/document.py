@@ -1,61 +1,54 @@
-"""What an OpenAPI document says of the outputs, where JSON alone is not enough."""
+"""What an OpenAPI document says of inputs and outputs, where JSON alone is not enough."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
 
+_INPUTS: Final = "ApplyInputSchema"
 _OUTPUTS: Final = "ApplyOutputSchema"
-"""Name of the outputs' schema, here and in tesseract-core."""
+"""Names of the schemas of payload and outputs, here and in tesseract-core."""
 
 _SPECIAL: Final = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 """What stands for the numbers that JSON lacks."""
 
 
-class Numbers:
-    """Turns what stands for NaN and the infinities back into them, in plain float fields.
-
-    Arrays say what they hold; beside them, ``null`` may be NaN or nothing, and
-    ``"Infinity"`` a number or a word. The schema tells.
+class Schemas:
+    """What may stand at a place, as a component's OpenAPI document has it.
 
     Parameters
     ----------
     document
-        Returns the OpenAPI document; asked for once, and only where there is a doubt.
-
-    Examples
-    --------
-    >>> schema = {"properties": {"loss": {"type": "number"}, "note": {"type": "string"}}}
-    >>> numbers = Numbers(lambda: {"components": {"schemas": {"ApplyOutputSchema": schema}}})
-    >>> numbers.restored("Infinity", ("loss",)), numbers.restored("Infinity", ("note",))
-    (inf, 'Infinity')
+        Returns the document; asked for once, and only where there is a doubt.
+    root
+        Name of the schema that places are in.
     """
 
-    def __init__(self, document: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, document: Callable[[], Mapping[str, Any]], root: str) -> None:
         self._document = document
+        self._root = root
         self._schemas: Mapping[str, Any] | None = None
+        self._around: dict[Path, list[Mapping[str, Any]]] = {}
 
-    def restored(self, value: Any, path: Path) -> Any:
-        """Return the number that a plain value stands for, or the value."""
-        if not isinstance(value, str | None) or value not in _SPECIAL:
-            return value
-        kinds = {node.get("type") for node in self._at(path)}
-        other = "null" if value is None else "string"
-        return _SPECIAL[value] if "number" in kinds and other not in kinds else value
-
-    def _at(self, path: Path) -> list[Mapping[str, Any]]:
-        """Return what may stand at a place."""
+    def at(self, path: Path) -> list[Mapping[str, Any]]:
+        """Return the alternatives; none where nothing is known."""
         if self._schemas is None:
             found = self._document().get("components", {})
             self._schemas = found.get("schemas", {}) if isinstance(found, Mapping) else {}
-        nodes = list(self._resolved(self._schemas.get(_OUTPUTS)))
-        for part in path:
-            inner = [each for node in nodes for each in _below(node, part)]
-            nodes = [each for node in inner for each in self._resolved(node)]
-        return nodes
+        if not path:
+            return list(self._resolved(self._schemas.get(self._root)))
+        inner = [each for node in self.around(path) for each in _below(node, path[-1])]
+        return [each for node in inner for each in self._resolved(node)]
+
+    def around(self, path: Path) -> list[Mapping[str, Any]]:
+        """Return the alternatives of what a place is in; remembered for its other items."""
+        above = path[:-1]
+        if above not in self._around:
+            self._around[above] = self.at(above)
+        return self._around[above]
 
     def _resolved(self, node: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         """Yield a schema's alternatives, references followed."""
@@ -70,6 +63,93 @@ class Numbers:
             for member in members if isinstance(members, list) else []:
                 yield from self._resolved(member, depth + 1)
         yield node
+
+
+class Numbers:
+    """Turns what stands for NaN and the infinities back into them, in plain float fields.
+
+    Arrays say what they hold; beside them, ``null`` may be NaN or nothing, and
+    ``"Infinity"`` a number or a word. The schema tells.
+
+    Parameters
+    ----------
+    document
+        Returns the OpenAPI document.
+
+    Examples
+    --------
+    >>> schema = {"properties": {"loss": {"type": "number"}, "note": {"type": "string"}}}
+    >>> numbers = Numbers(lambda: {"components": {"schemas": {"ApplyOutputSchema": schema}}})
+    >>> numbers.restored("Infinity", ("loss",)), numbers.restored("Infinity", ("note",))
+    (inf, 'Infinity')
+    """
+
+    def __init__(self, document: Callable[[], Mapping[str, Any]]) -> None:
+        self._schemas = Schemas(document, _OUTPUTS)
+
+    def restored(self, value: Any, path: Path) -> Any:
+        """Return the number that a plain value stands for, or the value."""
+        if not isinstance(value, str | None) or value not in _SPECIAL:
+            return value
+        kinds = {node.get("type") for node in self._schemas.at(path)}
+        other = "null" if value is None else "string"
+        return _SPECIAL[value] if "number" in kinds and other not in kinds else value
+
+
+class Singles:
+    """Tells whether a single number of NumPy's goes as an array, which keeps its dtype.
+
+    Parameters
+    ----------
+    document
+        Returns the OpenAPI document.
+
+    Examples
+    --------
+    >>> array = {"array_flags": [], "properties": {"dtype": {"enum": ["float32", "float64"]}}}
+    >>> schema = {"properties": {"x": array, "steps": {"type": "integer"}}}
+    >>> inputs = {"properties": {"inputs": schema}}
+    >>> singles = Singles(lambda: {"components": {"schemas": {"ApplyInputSchema": inputs}}})
+    >>> [singles.is_array("float32", ("inputs", name)) for name in ("x", "steps", "other")]
+    [True, False, None]
+    """
+
+    def __init__(self, document: Callable[[], Mapping[str, Any]]) -> None:
+        self._schemas = Schemas(document, _INPUTS)
+        self._known: dict[tuple[str, Path], bool | None] = {}
+
+    def is_array(self, dtype: str, path: Path) -> bool | None:
+        """Return whether an array of a dtype may stand at a place, or a number; None: unknown."""
+        if isinstance(path[-1], int) and not any(
+            "prefixItems" in node for node in self._schemas.around(path)
+        ):
+            path = (*path[:-1], 0)  # the items of a list are alike
+        key = dtype, path
+        if key not in self._known:
+            self._known[key] = self._found(dtype, path)
+        return self._known[key]
+
+    def _found(self, dtype: str, path: Path) -> bool | None:
+        found = self._schemas.at(path)
+        while not found and path and isinstance(path[-1], int):  # a number in nested lists
+            found, path = self._schemas.around(path), path[:-1]
+            if any("array_flags" in node for node in found):
+                return False
+        arrays = [node for node in found if "array_flags" in node]
+        if any(dtype in _dtypes(node) for node in arrays):
+            return True
+        numbers = {"number", "integer", "boolean"}
+        plain = any(node.get("type") in numbers for node in found)
+        return False if arrays or plain else None
+
+
+def _dtypes(node: Mapping[str, Any]) -> Collection[str]:
+    """Return the dtypes that an array's schema allows."""
+    try:
+        found = node["properties"]["dtype"]["enum"]
+    except (KeyError, TypeError):
+        return ()
+    return found if isinstance(found, list) else ()
 
 
 def _below(node: Mapping[str, Any], part: str | int) -> Iterator[Any]:

@@ -8,10 +8,9 @@ request as base64, or as a reference if they lie where the server can see them.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +20,9 @@ from pydantic import BaseModel
 
 from binref_sci import wire
 from binref_sci.array import BinrefArray
+from binref_sci.client.plain import Plain
 from binref_sci.client.snapshots import in_memory
-from binref_sci.dtypes import checked_dtype
-from binref_sci.errors import ComponentError, PayloadError, UnsupportedDTypeError
+from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.reference import ArrayRef
 from binref_sci.runtime.schema import ShapeDType
 from binref_sci.runtime.skeleton import Skeleton
@@ -32,7 +31,6 @@ from binref_sci.trajectory import Trajectory
 Piece = bytes | memoryview
 
 _SMALL: Final = 1 << 20  # bytes of a request that are sent in one go
-_PLAIN: Final = {int, bool, str, type(None)}
 
 
 class Inputs:
@@ -46,6 +44,8 @@ class Inputs:
         Whether arrays are told by shape and dtype alone, as ``abstract_eval`` wants.
     beside
         What a gradient endpoint takes beside the inputs.
+    document
+        Returns the component's OpenAPI document; see `Plain`.
 
     Raises
     ------
@@ -66,6 +66,7 @@ class Inputs:
         *,
         abstract: bool = False,
         beside: Mapping[str, Any] | None = None,
+        document: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         if not isinstance(inputs, Mapping | BaseModel):
             raise PayloadError(
@@ -74,8 +75,9 @@ class Inputs:
         self._abstract = abstract
         self._mark = uuid.uuid4().hex
         try:
-            payload = {"inputs": _plain(inputs, "inputs")}
-            payload |= {key: _plain(value, key) for key, value in (beside or {}).items()}
+            plain = Plain(document)
+            payload = {"inputs": plain.of(inputs, ("inputs",))}
+            payload |= {key: plain.of(value, (key,)) for key, value in (beside or {}).items()}
             self._skeleton = Skeleton(payload, self._mark)
         except RecursionError:
             raise PayloadError("the inputs are nested too deep, or contain themselves") from None
@@ -138,38 +140,6 @@ class Inputs:
             yield orjson.dumps(wire.ref_to_json(shared))
         else:
             yield from wire.array_pieces(leaf, "base64")
-
-
-def _plain(value: Any, where: str) -> Any:
-    """Return `value` with foreign arrays as NumPy's, and numbers as JSON can have them."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        kinds = set(map(type, value))
-        if kinds <= _PLAIN or (kinds <= {int, float} and all(map(math.isfinite, value))):
-            return value
-        return [_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        value = value.item()  # a number, wherever a number will do
-    if isinstance(value, float):
-        # In a list null would be NaN, alone it would be nothing: the text is NaN everywhere.
-        return "NaN" if math.isnan(value) else value
-    if isinstance(value, complex):
-        return np.array(value)
-    if isinstance(value, BinrefArray | Trajectory | ShapeDType | BaseModel | str):
-        return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise UnsupportedDTypeError(
-            f"{where}: a masked array would lose its mask; pass array.filled(value)"
-        )
-    if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        try:
-            checked_dtype(array.dtype)
-        except UnsupportedDTypeError as error:
-            raise UnsupportedDTypeError(f"{where}: {error}") from error
-        return array
-    return value
 
 
 def _abstract(leaf: Any) -> Any:

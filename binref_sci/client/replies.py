@@ -105,7 +105,7 @@ class _Decoder:
         return self._numbers.restored(value, path)
 
     def _array(self, value: dict[str, Any], path: tuple[str | int, ...]) -> Any:
-        where = _spelled(path)
+        where = spelled(path)
         if not is_reference(value):
             try:
                 return wire.decode_inline(value, where)
@@ -123,7 +123,7 @@ class _Decoder:
 
     def _references(self, values: list[Any], path: tuple[str | int, ...]) -> Any:
         """Return a list that starts with a reference."""
-        where = _spelled(path)
+        where = spelled(path)
 
         def look_at(buffer: str) -> str:
             self._look_at(buffer, where)
@@ -173,7 +173,7 @@ def field_path(path: tuple[str | int, ...]) -> str:
     return ".".join(f"[{part}]" if isinstance(part, int) else part for part in path)
 
 
-def _spelled(path: tuple[str | int, ...]) -> str:
+def spelled(path: tuple[str | int, ...]) -> str:
     """Return a place in a reply as Python would spell it: ``layers[0].w``."""
     made = ""
     for part in path:

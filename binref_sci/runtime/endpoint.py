@@ -17,8 +17,8 @@ import orjson
 from pydantic import BaseModel, RootModel, ValidationError
 
 from binref_sci.call import entering
-from binref_sci.errors import ComponentError, FormatError, PayloadError
-from binref_sci.messages import complaint, fault, shortened, shown, told
+from binref_sci.errors import ComponentError, FormatError, PayloadError, told
+from binref_sci.messages import complaint, fault, shortened, shown
 from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import orjson
 
-from binref_sci.errors import BinrefError, FormatError, PayloadError
-from binref_sci.messages import fault, told
+from binref_sci.errors import BinrefError, FormatError, PayloadError, told
+from binref_sci.messages import fault
 from binref_sci.runtime import endpoint
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.run import RunDirectory

@@ -43,7 +43,7 @@ def array_type(base: type, shape: Shape, dtype: str | None, *, differentiable: b
             "expected_shape": shape,
             "expected_dtype": None if dtype is None else DTYPES[dtype],
             "differentiable": differentiable,
-            "__module__": __name__,
+            "__module__": "binref_sci.runtime",  # whence it is imported
         },
     )
 
