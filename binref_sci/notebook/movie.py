@@ -12,6 +12,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,8 +112,8 @@ def save(
     chosen = _chosen(scene, frames, index if suffix == ".png" else None)
     if suffix == ".html":
         index = scene.checked(index)
-    if not _LEAST_FPS <= fps <= 1000:
-        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps}")
+    if not (_is_number(fps) and _LEAST_FPS <= fps <= 1000):
+        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps!r}")
     if suffix == ".gif" and fps > GIF_FPS:
         raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
     bare = [panel for panel in scene.panels if 0 in panel.shape]
@@ -124,8 +125,8 @@ def save(
     _check_size(size, dpi)
     if reduce not in HOW[1:]:
         raise ValueError(f"reduce={reduce!r}: use one of {HOW[1:]}")
-    if quality is not None and not 0 <= quality <= 100:
-        raise ValueError(f"quality must be 0 to 100, got {quality}")
+    if quality is not None and not (_is_number(quality) and 0 <= quality <= 100):
+        raise ValueError(f"quality must be 0 to 100, got {quality!r}")
     if size is not None and suffix == ".mp4" and (size[0] % 2 or size[1] % 2):
         raise ValueError(f"an MP4 has an even width and height, got size={size}")
     bar = ProgressBar(place.name, len(chosen)) if progress else None
@@ -171,9 +172,13 @@ def checked_place(path: str | os.PathLike[str]) -> Path:
     return place
 
 
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real)
+
+
 def _check_size(size: Any, dpi: float) -> None:
-    if not 0 < dpi <= _MOST_DPI:
-        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi}")
+    if not (_is_number(dpi) and 0 < dpi <= _MOST_DPI):
+        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi!r}")
     if size is None:
         return
     try:
@@ -253,13 +258,13 @@ def _chosen(scene: Scene, frames: Any, index: int | None) -> Sequence[int]:
         chosen: Sequence[int] = range(scene.n)
     elif isinstance(frames, slice):
         chosen = range(scene.n)[frames]
-    elif isinstance(frames, int | np.integer):
+    elif isinstance(frames, int | np.integer | str):
         raise ValueError(
-            f"frames={frames}: give a slice or a list of numbers, as slice(None, None, 10) for "
+            f"frames={frames!r}: give a slice or a list of numbers, as slice(None, None, 10) for "
             "every tenth frame"
         )
     else:
-        chosen = [scene.checked(int(i)) for i in frames]
+        chosen = [scene.checked(i) for i in frames]
     if not len(chosen):
         raise FormatError(
             f"there are no frames to save: {scene.dim!r} has {scene.n}"
