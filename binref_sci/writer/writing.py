@@ -60,6 +60,7 @@ from binref_sci.trajectory import Trajectory
 from binref_sci.writer.checks import (
     check_block,
     check_fit,
+    check_order,
     check_same,
     check_timed,
     checked_labels,
@@ -325,6 +326,8 @@ class BinrefWriter:
         check_block(self._what, self._block, data.shape)
         if self.name is not None and not count:
             check_fit(self._what, self._labels, self._block, data.shape)
+            if timed:
+                check_order(self._what, self._labels)
         elif self.name is not None:
             check_same(self.name, self._lines[self._tail.lines - 1], data)
         if self._files is not None:
