@@ -132,7 +132,8 @@ def output_path() -> Path:
     call = _running.get()
     if call is None:
         raise NoOutputPathError(
-            "there is no running call to write for; pass output_path= (the threads of a pool and "
-            "other processes do not see the call that started them: hand them the writer or a path)"
+            "there is no running call to write for; pass output_path=, or write within apply (the "
+            "threads of a pool and other processes do not see the call that started them: hand them "
+            "the writer or a path)"
         )
     return call.run_directory

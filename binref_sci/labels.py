@@ -137,8 +137,8 @@ class Labels:
 
 def _checked_dims(dims: Any) -> tuple[str, ...]:
     names = (dims,) if isinstance(dims, str) else dims
-    if not isinstance(names, Iterable):
-        raise TypeError(f"dims must be a sequence of names, got {dims!r}")
+    if not isinstance(names, Iterable) or isinstance(names, set | frozenset):
+        raise TypeError(f"dims must be a sequence of names, in order, got {dims!r}")
     names = tuple(names)
     if not all(isinstance(dim, str) and dim for dim in names):
         raise ValueError(f"dims must be non-empty strings, got {names!r}")
@@ -196,7 +196,13 @@ def _coordinate(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[Any], d
 
 def _frozen(name: str, value: Any) -> NDArray[Any]:
     """Return values of a coordinate as an array of our own, that nobody changes."""
-    values = np.asarray(value)
+    try:
+        values = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"coordinate {name!r} is neither an array nor (dims, values) nor (dims, values, attrs): "
+            f"{error}"
+        ) from None
     if not values.flags.writeable and values.base is None and _is_stored(values):
         return values  # one that was made here
     if values.dtype.kind in "OT" and all(isinstance(item, str) for item in values.flat):

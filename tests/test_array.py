@@ -143,7 +143,7 @@ def test_without_a_call_or_a_path_there_is_nowhere_to_write(tmp_path):
         BinrefArray.write([1.0])
     with pytest.raises(NoOutputPathError, match=r"pass output_path="):
         BinrefArray.from_file("x.bin", (1,), "f8")
-    with pytest.raises(NoOutputPathError, match="no running call"):
+    with pytest.raises(NoOutputPathError, match=r"no running call.*or write within apply"):
         output_path()
 
 
@@ -418,8 +418,11 @@ def test_an_older_file_of_the_run_directory_is_the_calls_own(call):
     assert BinrefArray.from_file("restart.bin", (1,), "f8")[0] == 0
 
 
-def test_a_missing_file_is_reported_with_both_places(call):
-    words = f"(?s){re.escape(str(call.run_directory))}.*{re.escape(str(call.output_path))}"
+def test_a_missing_file_is_reported_with_both_places_and_the_right_one(call):
+    words = (
+        f"(?s){re.escape(str(call.run_directory))}.*{re.escape(str(call.output_path))}"
+        ".*binref_sci.output_path"
+    )
     with pytest.raises(BufferNotFoundError, match=words):
         BinrefArray.from_file("nowhere.bin", (1,), "f8")
 

@@ -1289,3 +1289,10 @@ def test_an_array_that_is_not_there_is_told_with_those_that_are(tmp_path):
         found["haet"]
     assert "haet" not in found
     assert {**found} == found
+
+
+def test_a_coordinate_that_no_dims_place_is_told(tmp_path):
+    with BinrefWriter("u", coords={"x": np.arange(3.0)}, output_path=tmp_path) as writer:
+        writer.write(np.zeros(3))
+    with pytest.warns(UserWarning, match=r"'x' of variable 'u' lies along \('x',\), but no dims="):
+        assert "x" not in open_dataset(tmp_path).coords

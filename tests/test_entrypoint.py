@@ -619,3 +619,19 @@ def test_a_path_that_is_not_there_is_told_with_what_may_be_meant(tmp_path):
     journal = next((tmp_path / "output" / "run_first").glob("*.jsonl"))
     with pytest.raises(BufferNotFoundError, match="jsonl' is a file"):
         open_dataset(journal / "u")
+
+
+def test_what_others_open_is_told_with_how(tmp_path):
+    ds = xr.Dataset({"u": ("x", [0.0, 1.0])})
+    ds.to_netcdf(tmp_path / "u.nc", engine="h5netcdf")
+    ds.to_netcdf(tmp_path / "old.nc", engine="scipy")
+    ds.to_zarr(tmp_path / "u.zarr", zarr_format=2)
+    for name, message in (
+        ("u.nc", r"netCDF, which xarray\.open_dataset opens"),
+        ("old.nc", r"netCDF, which xarray\.open_dataset opens"),
+        ("u.zarr", r"Zarr, which xarray\.open_zarr opens"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            open_dataset(tmp_path / name)
+    with pytest.raises(TypeError, match=r"expected the path of one run directory, .* got Dataset$"):
+        open_dataset(ds)

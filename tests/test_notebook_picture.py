@@ -278,3 +278,8 @@ def test_a_single_level_has_a_colour_on_each_side(options, x):
         found, np.where((values.compressed() < level)[:, None], low, high)
     )
     assert len(figure.axes) == 2  # the picture and its bar
+
+
+def test_a_frame_between_two_is_refused():
+    with pytest.raises(TypeError, match=r"a frame of 'time' is a whole number, got 0\.5"):
+        plot_frame(array(), 0.5)

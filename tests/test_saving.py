@@ -460,6 +460,13 @@ def test_encoding_is_that_of_cf(tmp_path):
         brs.to_binref(ds, tmp_path / "b", encoding={"u": {"zlib": True}})
     with pytest.raises(KeyError, match=r"no such variables"):
         brs.to_binref(ds, tmp_path / "b", encoding={"v": {}})
+    with pytest.raises(KeyError, match=r"give settings by variable, as \{'u': \{'compression'"):
+        brs.to_binref(ds, tmp_path / "b", encoding={"compression": "lz4"})
+
+
+def test_what_is_saved_comes_first_and_the_path_second(tmp_path):
+    with pytest.raises(TypeError, match=r"to_binref saves a DataArray, .* got str"):
+        brs.to_binref("copy", xr.Dataset({"u": ("x", [0.0])}))
 
 
 @pytest.mark.parametrize(
@@ -492,6 +499,7 @@ def test_what_stands_for_a_missing_value_has_the_dtype_of_the_data_if_that_holds
     [
         (np.array([1.0], "longdouble"), "variable 'u': dtype"),
         (np.array([{}], dtype=object), "variable 'u'"),
+        (np.array([None, {}], dtype=object), "variable 'u' holds Python objects, None for one"),
         (np.array(["a", "b\0"], dtype=object), "variable 'u'.*NUL"),
     ],
 )

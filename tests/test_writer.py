@@ -295,6 +295,36 @@ def test_any_name_is_kept_in_the_journal_and_none_escapes_the_folder(tmp_path, n
     assert names(tmp_path) == ["in"]
 
 
+def test_dims_in_the_order_of_fortran_are_told(tmp_path):
+    with BinrefWriter("u", dims=("y", "x", "time"), output_path=tmp_path / "a") as writer:
+        with pytest.warns(RuntimeWarning, match=r"is \('time', 'y', 'x'\) meant\?") as caught:
+            writer.write(np.zeros((2, 3)), time=0.0)
+        assert caught[0].filename == __file__
+        writer.write(np.zeros((2, 3)), time=1.0)  # once is enough
+    with BinrefWriter("u", dims=("init", "time"), output_path=tmp_path / "b") as writer:
+        writer.write(np.zeros(3))  # without times nothing is amiss
+    x = np.arange(3.0)
+    with (
+        BinrefWriter(
+            "u", dims=("y", "x", "t"), coords={"x": x}, output_path=tmp_path / "c"
+        ) as writer,
+        pytest.raises(WriterError, match=r"of which 'y' is along the snapshots"),
+    ):
+        writer.write(np.zeros((2, 3)))
+
+
+def test_dims_without_an_order_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="a sequence of names, in order"):
+        BinrefWriter("u", dims={"time", "y", "x"}, output_path=tmp_path)
+
+
+def test_a_coordinate_that_is_the_wrong_way_round_is_named(tmp_path):
+    with pytest.raises(
+        WriterError, match=r"coordinate 'x' is neither an array nor \(dims, values\)"
+    ):
+        BinrefWriter("u", coords={"x": (np.arange(3.0), "x")}, output_path=tmp_path)
+
+
 # --- times --------------------------------------------------------------------------------------
 
 

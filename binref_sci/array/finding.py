@@ -48,7 +48,10 @@ def find(
     try:
         status = status_of(outer, relative)
     except BufferNotFoundError as error:
-        raise BufferNotFoundError(f"file {relative!r} exists {places}") from error
+        raise BufferNotFoundError(
+            f"file {relative!r} exists {places}; binref_sci.output_path() tells a program where to "
+            "write it"
+        ) from error
     if not shared and status.st_mtime_ns < call.started_ns - _CLOCK_GRAIN_NS:
         raise BufferNotFoundError(
             f"file {relative!r} of this call exists {places}: the one in the output path was last "

@@ -162,8 +162,10 @@ def encode(
     given = dict(encoding or {})
     unknown = set(given) - set(ds.variables)
     if unknown:
+        flat = unknown <= _CF | {"compression"}
+        hint = "; give settings by variable, as {'u': {'compression': 'lz4'}}" if flat else ""
         raise UnknownVariableError(
-            f"encoding names {sorted(map(str, unknown))}, but there are no such variables"
+            f"encoding names {sorted(map(str, unknown))}, but there are no such variables{hint}"
         )
     prepared = ds.copy(deep=False)
     codecs: dict[str, str | None] = {}

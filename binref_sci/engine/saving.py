@@ -111,10 +111,10 @@ def to_binref(
     mode = _mode(mode, region, append_dim)
     if durability not in ("process", "power"):
         raise ValueError(f'durability must be "process" or "power", got {durability!r}')
+    groups = datasets_of(obj)
     target = local_folder(path)
     if Path(target).is_symlink():
         target = os.path.realpath(target)  # what it leads to is saved, the link stays
-    groups = datasets_of(obj)
     if encoding is not None and not isinstance(encoding, Mapping):
         raise TypeError(f"encoding must be a dict of settings by variable, got {encoding!r}")
     settings = dict(encoding or {}) if isinstance(obj, xr.DataTree) else {"/": encoding or {}}

@@ -28,6 +28,8 @@ AnyPath = Path | RemotePath
 
 _SNIFFED = 256  # bytes of a file that tell what it is
 _LISTED = 1000  # entries of a folder among which a misspelled one is looked for
+_NETCDF = (b"\x89HDF", b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_ZARR = frozenset(["zarr.json", ".zgroup", ".zarray"])
 _EXPECTED = f"expected {RESULTS_FILE}, {RUN_FILE} or journals (*{SUFFIX})"
 
 
@@ -98,7 +100,8 @@ def find(
     """
     if not isinstance(source, str | os.PathLike):
         raise TypeError(
-            f"expected the path of one run directory, {RESULTS_FILE} or journal, got {source!r}"
+            f"expected the path of one run directory, {RESULTS_FILE} or journal, got "
+            f"{type(source).__name__}"
         )
     text = os.fspath(source)
     if not isinstance(text, str):
@@ -184,6 +187,8 @@ def _file(path: AnyPath) -> Source:
         return Source(given, directory, journals=(path,))
     if not head.lstrip().startswith(b"{"):
         hint = "; open the folder it lies in" if path.suffix == ".bin" else ""
+        if head.startswith(_NETCDF):
+            hint = "; that is netCDF, which xarray.open_dataset opens"
         raise FormatError(
             f"{given!r} is neither a result nor a journal: {_EXPECTED}, found a file that begins "
             f"with {head[:16]!r}{hint}"
@@ -227,9 +232,10 @@ def _directory(path: AnyPath) -> Source:
     if not runs:
         entries = sorted(entry.name for entry in path.iterdir())
         shown = ", ".join(entries[:5]) + (", …" if len(entries) > 5 else "")
+        hint = "; that is Zarr, which xarray.open_zarr opens" if _ZARR & {*entries} else ""
         raise FormatError(
             f"folder {os.fspath(path)!r} is no run directory and holds none: {_EXPECTED}, found "
-            f"{f'{len(entries)} entries ({shown})' if entries else 'nothing'}"
+            f"{f'{len(entries)} entries ({shown})' if entries else 'nothing'}{hint}"
         )
     return run_directory(max(runs, key=_age))
 

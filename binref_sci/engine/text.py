@@ -94,10 +94,10 @@ def to_codes(values: NDArray[Any], kind: Text, where: str, width: int | None) ->
     """
     fixed = values
     if kind == "O":
-        odd = next((item for item in values.flat if not isinstance(item, str)), None)
-        if odd is not None:
+        odd = [item for item in values.flat if not isinstance(item, str)]
+        if odd:
             raise UnsupportedDTypeError(
-                f"variable {where!r} holds Python objects, {odd!r} for one; "
+                f"variable {where!r} holds Python objects, {odd[0]!r} for one; "
                 "store numbers, dates or text"
             )
         if any(item.endswith("\0") for item in values.flat):

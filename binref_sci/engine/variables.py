@@ -112,6 +112,11 @@ def labelled(
     coords: dict[str, Coordinate] = {}
     for key, (axes, values, attrs) in labels.coords.items():
         if not all(axis in dims for axis in axes):  # not a set: a journal may say anything
+            if labels.dims is None:
+                _complain(
+                    f"coordinate {key!r} of variable {name!r} lies along {axes!r}, but no dims= say "
+                    f"which of its {len(shape)} axes that is"
+                )
             continue
         if not axes and key in sizes:
             _complain(f"coordinate {key!r} of variable {name!r} is one value, but also a dimension")

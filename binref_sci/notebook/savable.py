@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,9 +67,9 @@ def chosen_frames(scene: Scene, frames: Any, index: int | None) -> Sequence[int]
         chosen: Sequence[int] = range(scene.n)
     elif isinstance(frames, slice):
         chosen = range(scene.n)[frames]
-    elif isinstance(frames, int | np.integer):
+    elif isinstance(frames, int | np.integer | str):
         raise ValueError(
-            f"frames={frames}: give a slice or a list of numbers, as slice(None, None, 10) for "
+            f"frames={frames!r}: give a slice or a list of numbers, as slice(None, None, 10) for "
             "every tenth frame"
         )
     else:
@@ -83,8 +84,8 @@ def chosen_frames(scene: Scene, frames: Any, index: int | None) -> Sequence[int]
 
 def check_pace(suffix: str, fps: float) -> None:
     """Refuse frames per second that a kind of file cannot have."""
-    if not _LEAST_FPS <= fps <= 1000:
-        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps}")
+    if not (isinstance(fps, Real) and _LEAST_FPS <= fps <= 1000):
+        raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps!r}")
     if suffix == ".gif" and fps > GIF_FPS:
         raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
 
@@ -101,8 +102,8 @@ def check_cells(scene: Scene) -> None:
 
 def check_size(suffix: str, size: Any, dpi: float) -> None:
     """Refuse a width and height that a kind of file cannot have, and text of no size."""
-    if not 0 < dpi <= _MOST_DPI:
-        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi}")
+    if not (isinstance(dpi, Real) and 0 < dpi <= _MOST_DPI):
+        raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi!r}")
     if size is None:
         return
     try:
@@ -119,5 +120,5 @@ def check_choices(reduce: str, quality: int | None) -> None:
     """Refuse an unknown way to reduce, and a quality beyond the scale."""
     if reduce not in HOW[1:]:
         raise ValueError(f"reduce={reduce!r}: use one of {HOW[1:]}")
-    if quality is not None and not 0 <= quality <= 100:
-        raise ValueError(f"quality must be 0 to 100, got {quality}")
+    if quality is not None and not (isinstance(quality, Real) and 0 <= quality <= 100):
+        raise ValueError(f"quality must be 0 to 100, got {quality!r}")

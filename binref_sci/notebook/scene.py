@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -307,9 +308,15 @@ class Scene:
 
         Raises
         ------
+        TypeError
+            If it is no whole number.
         IndexError
             If there is no such frame.
         """
+        try:
+            i = operator.index(i)
+        except TypeError:
+            raise TypeError(f"a frame of {self.dim!r} is a whole number, got {i!r}") from None
         found = i + self.n if i < 0 else i
         if not 0 <= found < self.n:
             raise IndexError(f"frame {i} of {self.dim!r} is not among {self.n} frames")

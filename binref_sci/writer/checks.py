@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,5 +102,18 @@ def check_fit(what: str, labels: Labels, block: Block | None, shape: tuple[int, 
             if length not in allowed.get(axis, {length}):
                 raise WriterError(
                     f"{what}: coordinate {name!r} has {length} values along {axis!r}, "
-                    f"but snapshots of shape {shape} have {min(allowed[axis])} there"
+                    f"but snapshots of shape {shape} have {min(allowed[axis])} there; dims are "
+                    f"{dims!r}, of which {dims[0]!r} is along the snapshots"
                 )
+
+
+def check_order(what: str, labels: Labels) -> None:
+    """Warn where the dimension along the snapshots seems to stand last, as in Fortran."""
+    dims = labels.dims or ()
+    if len(dims) > 1 and dims[-1] == "time":
+        warnings.warn(
+            f"{what}: the times of the snapshots are the coordinate {dims[0]!r}, for that stands first "
+            f"in dims {dims!r}; is ('time', {', '.join(map(repr, dims[:-1]))}) meant?",
+            RuntimeWarning,
+            stacklevel=5,  # where write was called
+        )

@@ -30,7 +30,7 @@ from binref_sci.journal import (
 )
 from binref_sci.progress import ProgressBar
 from binref_sci.storage import confine, create_buffer, sync_directory, write_at
-from binref_sci.writer.checks import check_block, check_fit, check_same, check_timed
+from binref_sci.writer.checks import check_block, check_fit, check_order, check_same, check_timed
 from binref_sci.writer.journaling import append, journal_name, publish
 from binref_sci.writer.options import Options
 from binref_sci.writer.stamps import TIME_UNITS, stamp_of
@@ -133,6 +133,8 @@ class Stream:
         check_block(options.what, options.block, data.shape)
         if options.name is not None and not count:
             check_fit(options.what, options.labels, options.block, data.shape)
+            if timed:
+                check_order(options.what, options.labels)
         elif options.name is not None:
             check_same(options.name, self._lines[self.tail.lines - 1], data)
         if self._files is not None:
