@@ -164,7 +164,9 @@ class Job:
                 for at, length, (buffer, table) in zip(starts, chunks, names, strict=True)
                 if length
             )
-            self.made += itertools.chain.from_iterable(names)
+            for made in itertools.chain.from_iterable(names):
+                self.made.append(made)
+                Path(self.directory, made).touch(exist_ok=False)
             target = FrameTarget(
                 os.fspath(Path(self.directory, stem)),
                 shape,
