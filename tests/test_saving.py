@@ -447,6 +447,20 @@ def test_what_is_appended_to_compressed_rows_may_be_chunked_anyhow(tmp_path):
     xr.testing.assert_identical(brs.open_dataset(tmp_path / "a").load(), ds)
 
 
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_chunks_may_have_no_rows(tmp_path, compression):
+    data = np.arange(12.0).reshape(4, 3)
+    uneven = da.map_blocks(
+        lambda block_info: data[slice(*block_info[None]["array-location"][0])],
+        chunks=((0, 2, 0, 2, 0), (3,)),
+        dtype="f8",
+        meta=np.empty((0, 0)),
+    )
+    ds = xr.Dataset({"u": (("time", "x"), uneven)})
+    brs.to_binref(ds, tmp_path / "a", encoding={"u": {"compression": compression}})
+    xr.testing.assert_identical(brs.open_dataset(tmp_path / "a").load(), ds.compute())
+
+
 def test_encoding_is_that_of_cf(tmp_path):
     ds = xr.Dataset({"u": ("x", [0.0, 0.5, np.nan])})
     settings = {"dtype": "i2", "scale_factor": 0.1, "_FillValue": np.int16(-1)}

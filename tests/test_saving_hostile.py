@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -207,6 +210,29 @@ def test_two_that_append_at_the_same_time_lose_nothing(tmp_path, monkeypatch):
     brs.to_binref(field(3), tmp_path / "a", append_dim="time")
     assert brs.open_dataset(tmp_path / "a").sizes["time"] == 9
     assert len([*(tmp_path / "a").iterdir()]) == 5  # run.json, a journal, three buffers
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_chunks_that_come_after_a_failure_leave_nothing_behind(tmp_path, compression):
+    failed = threading.Event()
+
+    def block(block_info):
+        if block_info[None]["chunk-location"][0] == 1:
+            raise RuntimeError("boom")
+        failed.wait(60)
+        return np.ones((2, 3))
+
+    brs.to_binref(field(), tmp_path / "a")
+    before = sorted((tmp_path / "a").iterdir())
+    late = da.map_blocks(block, chunks=((2, 2), (3,)), dtype="f8", meta=np.empty((0, 0)))
+    ds = xr.Dataset({"w": (("time", "x"), late)})
+    with ThreadPoolExecutor(2) as pool, dask.config.set(pool=pool):
+        with pytest.raises(RuntimeError, match="boom"):
+            brs.to_binref(
+                ds, tmp_path / "a", mode="a", encoding={"w": {"compression": compression}}
+            )
+        failed.set()  # only now the other chunk arrives
+    assert sorted((tmp_path / "a").iterdir()) == before
 
 
 def test_what_was_computed_once_says_so(tmp_path):

@@ -154,17 +154,18 @@ class Job:
         slug = re.sub(r"[^A-Za-z0-9]+", "-", header.name or "").strip("-")[:_SLUG] or "variable"
         file = f"{slug}-{header.id}{SUFFIX}"
         target: BufferTarget | FrameTarget
+        lines: list[SegmentLine] = []
         if header.compression is not None:
             stem = f"{slug}-{header.id}"
             chunks = part.data.chunks[0] if hasattr(part.data, "chunks") else (count,)
-            starts = [0, *itertools.accumulate(chunks)][: len(chunks)]
-            names = [FrameTarget.files(stem, at) for at in starts]
-            lines = tuple(
-                SegmentLine(start + at, buffer, 0, inner, dtype, table)
-                for at, length, (buffer, table) in zip(starts, chunks, names, strict=True)
-                if length
-            )
-            self.made += itertools.chain.from_iterable(names)
+            starts = itertools.accumulate(chunks, initial=0)
+            # dask stores no chunk of length 0.
+            for at in [at for at, length in zip(starts, chunks, strict=False) if length]:
+                buffer, table = FrameTarget.files(stem, at)
+                for name in (buffer, table):
+                    self.made.append(name)
+                    Path(self.directory, name).touch(exist_ok=False)
+                lines.append(SegmentLine(start + at, buffer, 0, inner, dtype, table))
             target = FrameTarget(
                 os.fspath(Path(self.directory, stem)),
                 shape,
@@ -180,7 +181,7 @@ class Job:
                 os.ftruncate(fd, part.data.size * dtype.itemsize)
             finally:
                 os.close(fd)
-            lines = (SegmentLine(start, buffer, 0, inner, dtype),)
+            lines.append(SegmentLine(start, buffer, 0, inner, dtype))
             path = os.fspath(Path(self.directory, buffer))
             target = BufferTarget(path, 0, shape, dtype, name=part.name, sync=self.sync)
         self.pending.append(Pending(file, header, (*before, *lines), start + count))

@@ -72,7 +72,8 @@ def to_binref(
         Settings by variable, over those in each variable's ``encoding``; of a DataTree by
         group, then by variable: ``dtype``, ``scale_factor``, ``add_offset``, ``_FillValue``,
         ``units``, ``calendar`` as in xarray, and ``compression="lz4"``, which takes effect
-        for variables of two dimensions or more: one frame for each index of the first.
+        for variables of two dimensions or more: one frame for each index of the first. What
+        is continued or written into stays encoded as it is.
     durability
         ``"process"``: a crash of the process loses nothing that was published.
         ``"power"``: nor does a loss of power; each chunk waits for the disk.

@@ -60,14 +60,7 @@ class BufferTarget:
         spans = _spans(key, self.shape)
         extent = tuple(stop - start for start, stop in spans)
         stored = _checked(self._name, values, extent, self.dtype)
-        # O_CREAT is left out: a folder that was removed meanwhile is an error.
-        try:
-            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise BufferNotFoundError(
-                f"variable {self._name!r}: buffer {self.path!r} is not there any more: the dataset "
-                "was published, replaced or removed since this call of to_binref began"
-            ) from error
+        fd = _opened(self._name, self.path)
         try:
             self._write(fd, stored, spans, extent)
             if self._sync:
@@ -96,6 +89,17 @@ class BufferTarget:
         for row, index in zip(rows, outer, strict=True):
             at = sum(i * stride for i, stride in zip(index, strides, strict=False))
             write_at(fd, row, inner + at)
+
+
+def _opened(name: str, path: str, flags: int = 0) -> int:
+    """Open a file that is there: a chunk that comes after a failure must leave nothing behind."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags)
+    except FileNotFoundError as error:
+        raise BufferNotFoundError(
+            f"variable {name!r}: buffer {path!r} is not there any more: the dataset was published, "
+            "replaced or removed since this call of to_binref began"
+        ) from error
 
 
 def _checked(name: str, values: Any, extent: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -136,7 +140,7 @@ def _spans(key: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 class FrameTarget:
-    """A compressed array: each chunk has a buffer and a table of its own.
+    """A compressed array: each chunk has a buffer and a table of its own, which are there already.
 
     Parameters
     ----------
@@ -183,7 +187,7 @@ class FrameTarget:
             self.files(self.stem, start), (b"".join(frames), records.tobytes()), strict=True
         ):
             # Truncated: a worker that died may have begun it.
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            fd = _opened(self._name, path, os.O_TRUNC)
             try:
                 write_at(fd, content, 0)
                 if self._sync:
