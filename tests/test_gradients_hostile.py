@@ -209,6 +209,13 @@ def test_a_path_has_one_spelling(path, meant):
     assert f"write {meant!r}" in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["{}", "d.{{{}}}"])
+def test_a_long_path_is_read_in_one_go(path):
+    """A server must not be kept busy by one: in quadratic time this takes minutes."""
+    name = "x" * 3_000_000
+    assert paths.parse(path.format(name))[-1].name == name
+
+
 UNIONS = """
 class Color(enum.Enum):
     red = "r.d"
