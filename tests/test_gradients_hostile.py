@@ -18,6 +18,7 @@ from binref_sci.runtime import (
     Array,
     Differentiable,
     Float64,
+    Labels,
     endpoint,
     finite_difference_jacobian,
     finite_difference_jvp,
@@ -28,6 +29,7 @@ from binref_sci.runtime import (
 )
 from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
+from binref_sci.runtime.gradients.labels import joined_labels
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
 from tests.kit import run_on_a_small_disk
@@ -205,6 +207,13 @@ def test_a_path_has_one_spelling(path, meant):
     with pytest.raises(paths.PathError) as caught:
         paths.parse(path)
     assert f"write {meant!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["{}", "d.{{{}}}"])
+def test_a_long_path_is_read_in_one_go(path):
+    """A server must not be kept busy by one: in quadratic time this takes minutes."""
+    name = "x" * 3_000_000
+    assert paths.parse(path.format(name))[-1].name == name
 
 
 UNIONS = """
@@ -414,6 +423,15 @@ def test_outputs_that_there_are_not_are_told_with_those_there_are(load, ask):
             **chosen,
             cotangent_vector={"parts.[2]": [1.0, 2.0]},
         )
+
+
+def test_a_coordinate_may_be_called_like_a_dimension_of_the_other_side():
+    outer = Labels(dims=("x",), coords={"time": ((), 2.0)})
+    inner = Labels(dims=("time",), coords={"x": ((), 5.0), "time": [0.0, 1.0]})
+    made = joined_labels(outer, inner, output="u", path="q", ndims=(1, 1))
+    assert made.dims == ("x", "time")
+    found = {name: (dims, values.tolist()) for name, (dims, values, _) in made.coords.items()}
+    assert found == {"time_coord": ((), 2.0), "x_in": ((), 5.0), "time": (("time",), [0.0, 1.0])}
 
 
 # ------------------------------------------------------------------- failures half-way

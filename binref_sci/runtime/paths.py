@@ -9,6 +9,7 @@ tesseract-core's.
 from __future__ import annotations
 
 import itertools
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -25,6 +26,8 @@ from binref_sci.trajectory import Trajectory
 SHOWN: Final = 20
 """How many paths a message lists."""
 
+
+_ESCAPED: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 _DIGITS: Final = 18  # of a position: more than any list has items
 
@@ -76,8 +79,9 @@ def parse(path: str) -> tuple[Step, ...]:
 
 def _split(path: str) -> list[str]:
     """Cut at dots that are not part of a key."""
-    parts, depth, escaped = [""], 0, False
-    for character in path:
+    parts: list[str] = []
+    start, depth, escaped = 0, 0, False
+    for place, character in enumerate(path):
         if escaped:
             escaped = False
         elif character == "\\":
@@ -87,10 +91,9 @@ def _split(path: str) -> list[str]:
         elif character == "}":
             depth -= 1
         elif character == "." and depth == 0:
-            parts.append("")
-            continue
-        parts[-1] += character
-    return parts
+            parts.append(path[start:place])
+            start = place + 1
+    return [*parts, path[start:]]
 
 
 def _step(text: str, path: str) -> Step:
@@ -103,13 +106,7 @@ def _step(text: str, path: str) -> Step:
             "'layers.[0].w'"
         )
     if text.startswith("{") and text.endswith("}"):
-        key, escaped = "", False
-        for character in text[1:-1]:
-            if character == "\\" and not escaped:
-                escaped = True
-                continue
-            key, escaped = key + character, False
-        return Step("key", key)
+        return Step("key", _ESCAPED.sub(r"\1", text[1:-1]))
     if text.isidentifier():
         return Step("field", text)
     raise PathError(
@@ -254,10 +251,10 @@ def declared(
     """
     found: list[Any] = [model]
     inside: Any = tree
-    for number, step in enumerate(steps := parse(path)):
+    for step in parse(path):
         found = [inner for each in found for inner in _below(each, step, inside)]
         try:
-            inside = _inside(inside, step, steps[:number])
+            inside = _inside(inside, step, ())
         except PathError:
             inside = None
     return tuple(leaf for each in found for leaf in _leaves(each))

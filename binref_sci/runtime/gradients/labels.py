@@ -99,12 +99,16 @@ def joined_labels(
         taken.add(free)
     coords: dict[str, Any] = {}
     if outer is not None:
-        coords |= {key: each for key, each in outer.coords.items() if set(each[0]) <= set(rows)}
+        for key, each in outer.coords.items():
+            if set(each[0]) <= set(rows):
+                # what is a coordinate of the output may be a dimension of the input
+                coords[f"{key}_coord" if key in renamed.values() else key] = each
     if inner is not None:
         for key, (axes, values, attrs) in inner.coords.items():
             if set(axes) <= set(columns):
                 name = renamed.get(key, key)
-                name = name if name not in coords else f"{name}_in"
+                while name in coords or (name in taken and key not in axes):
+                    name += "_in"
                 coords[name] = (tuple(renamed[axis] for axis in axes), values, attrs)
     return Labels((*rows, *renamed.values()), coords, long_name=f"d {output} / d {path}")
 
