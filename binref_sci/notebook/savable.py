@@ -84,7 +84,7 @@ def chosen_frames(scene: Scene, frames: Any, index: int | None) -> Sequence[int]
 
 def check_pace(suffix: str, fps: float) -> None:
     """Refuse frames per second that a kind of file cannot have."""
-    if not (isinstance(fps, Real) and _LEAST_FPS <= fps <= 1000):
+    if not (_is_number(fps) and _LEAST_FPS <= fps <= 1000):
         raise ValueError(f"fps must be {_LEAST_FPS:g} to 1000, got {fps!r}")
     if suffix == ".gif" and fps > GIF_FPS:
         raise ValueError(f"a GIF has at most {GIF_FPS:g} frames per second, got fps={fps:g}")
@@ -102,7 +102,7 @@ def check_cells(scene: Scene) -> None:
 
 def check_size(suffix: str, size: Any, dpi: float) -> None:
     """Refuse a width and height that a kind of file cannot have, and text of no size."""
-    if not (isinstance(dpi, Real) and 0 < dpi <= _MOST_DPI):
+    if not (_is_number(dpi) and 0 < dpi <= _MOST_DPI):
         raise ValueError(f"dpi must be above 0 and at most {_MOST_DPI:g}, got {dpi!r}")
     if size is None:
         return
@@ -120,5 +120,9 @@ def check_choices(reduce: str, quality: int | None) -> None:
     """Refuse an unknown way to reduce, and a quality beyond the scale."""
     if reduce not in HOW[1:]:
         raise ValueError(f"reduce={reduce!r}: use one of {HOW[1:]}")
-    if quality is not None and not (isinstance(quality, Real) and 0 <= quality <= 100):
+    if quality is not None and not (_is_number(quality) and 0 <= quality <= 100):
         raise ValueError(f"quality must be 0 to 100, got {quality!r}")
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real)
