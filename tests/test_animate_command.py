@@ -67,6 +67,8 @@ def test_everything_that_can_be_said_of_a_film(folder, tmp_path):
     ("arguments", "message"),
     [
         (("-o", "x.avi"), "must end in"),
+        (("-o", "no/x.gif"), "there is no folder"),
+        (("-o", "run/d.gif"), "that is a folder"),
         (("-o", "x.gif", "-v", "wind"), "no variable 'wind'"),
         (("-o", "x.gif", "--at", "height=3"), "no such dimension is left over; there is: level"),
         (("-o", "x.gif", "--at", "level"), "give a dimension and a position"),
@@ -82,6 +84,7 @@ def test_everything_that_can_be_said_of_a_film(folder, tmp_path):
 )
 def test_mistakes_are_told(folder, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    (folder / "d.gif").mkdir()
     done = called(folder, *arguments)
     assert done.exit_code != 0
     assert message in str(done.exception)

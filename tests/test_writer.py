@@ -260,8 +260,9 @@ def test_a_named_writer_holds_one_shape_and_type(tmp_path):
     with BinrefWriter("u", output_path=tmp_path) as writer:
         writer.write(np.zeros(3))
         for other in (np.zeros(4), np.zeros((3, 1)), np.zeros(3, "f4"), np.zeros(3, complex)):
-            with pytest.raises(WriterError, match=r"'u' holds snapshots of shape \(3,\)"):
+            with pytest.raises(WriterError, match=r"'u' holds snapshots of shape \(3,\)") as caught:
                 writer.write(other)
+            assert ("cast it with .astype('float64')" in str(caught.value)) == (other.dtype == "f4")
         writer.write(np.ones(3, ">f8"))
     assert stored(only_journal(tmp_path)).tolist() == [[0] * 3, [1] * 3]
 

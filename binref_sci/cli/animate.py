@@ -88,7 +88,10 @@ def animate_command(
     Colours keep their limits for the whole film. Frames are read one by one, so the run may be
     larger than memory.
     """
-    checked_place(output)
+    try:
+        checked_place(output)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise FormatError(str(error)) from error
     if output.exists() and not overwrite:
         raise DatasetExistsError(f"{str(output)!r} exists: pass --overwrite to replace it")
     wanted = None if size is None else _size(size)

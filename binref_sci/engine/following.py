@@ -301,8 +301,8 @@ def _begun(
                 raise  # something else lies there, and will not become a run
             if until is not None and time.monotonic() >= until:
                 if not timeout:
-                    way = "to wait for a run that is yet to begin, pass timeout= in seconds"
-                    raise type(error)(f"{error}; {way}") from error
+                    way = "timeout= in seconds waits for a run that is yet to begin"
+                    raise type(error)(f"{error} ({way})") from error
                 raise TimeoutError(f"no run has begun after {timeout:g} s: {error}") from error
             poll = _POLL_STORE if isinstance(place, RemotePath) else _POLL
         time.sleep(poll if until is None else min(poll, max(until - time.monotonic(), 0)))

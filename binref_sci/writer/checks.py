@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from binref_sci.errors import WriterError
@@ -61,10 +62,12 @@ def check_block(what: str, block: Block | None, shape: tuple[int, ...]) -> None:
 def check_same(name: str, first: SegmentLine, data: NDArray[Any]) -> None:
     """Refuse a snapshot of another shape or dtype than the first of its variable."""
     if (data.shape, data.dtype) != (first.shape, first.dtype):
+        castable = data.shape == first.shape and np.can_cast(data.dtype, first.dtype, "same_kind")
+        cast = f"cast it with .astype({first.dtype.name!r}), or " if castable else ""
         raise WriterError(
             f"snapshot has shape {data.shape} and dtype {data.dtype.name}, but "
             f"{name!r} holds snapshots of shape {first.shape} and dtype "
-            f"{first.dtype.name}; use another writer, or one without a name"
+            f"{first.dtype.name}; {cast}use another writer, or one without a name"
         )
 
 
