@@ -524,10 +524,8 @@ def test_opening_twenty_thousand_references_takes_time_in_proportion(tmp_path):
             took[count, bool(chunks)] = best
             limit = 100_000 if not chunks else 10_000 * count
             assert len(pickle.dumps(ds.u.data.dask)) < limit
-    assert took[20_000, False] < 3
-    assert took[20_000, True] < 5
-    for single in (False, True):
-        assert took[20_000, single] < 6 * max(took[5_000, single], 0.005)
+    for single in (False, True):  # were it quadratic, sixteen times
+        assert took[20_000, single] < 10 * max(took[5_000, single], 0.01)
 
 
 def test_a_thousand_buffers_and_two_thousand_openings_under_128_descriptors(tmp_path):

@@ -220,7 +220,7 @@ def test_a_pin_on_slow_storage_keeps_no_frame_waiting(play):
     until(lambda: [one for one, _ in comm.messages if one["type"] == "series"], "the series")
     began = time.monotonic()
     plays(player, comm, 1999)
-    assert time.monotonic() - began < 1.5  # all at once would take ten seconds
+    assert time.monotonic() - began < 6  # all at once would take ten seconds
 
 
 def test_closing_leaves_no_widget_behind(play):
