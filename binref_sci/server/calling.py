@@ -18,13 +18,8 @@ from starlette.types import Receive, Scope, Send
 from binref_sci.naming import PREFIX
 from binref_sci.server.channel import Order
 from binref_sci.server.listener import Listener
-from binref_sci.server.pool import (
-    Broken,
-    Pool,
-    Worker,
-    WorkerDiedError,
-    WorkersUnavailableError,
-)
+from binref_sci.server.pool import Pool, WorkersUnavailableError
+from binref_sci.server.process import Broken, Worker, WorkerDiedError
 from binref_sci.server.requests import already_running
 from binref_sci.server.responses import failure, new_error_id, refusal
 from binref_sci.server.spool import SPOOL_BYTES, pieces, take_in
