@@ -16,7 +16,7 @@ from binref_sci.runtime import models
 from binref_sci.runtime.config import UNKNOWN_VERSION, identity
 from binref_sci.runtime.gradients.kinds import GRADIENTS
 from binref_sci.runtime.gradients.schemas import payload_model, require_differentiable
-from binref_sci.runtime.loading import module_by_name, module_from_file
+from binref_sci.runtime.loading import module_by_name, module_from_file, place_of
 from binref_sci.runtime.openapi import described_endpoints, title_of
 
 API_FILE: Final = "tesseract_api.py"
@@ -44,7 +44,7 @@ class Component:
         self.output_schema = _schema(module, "OutputSchema", name)
         if not callable(getattr(module, "apply", None)):
             raise ComponentError(
-                f"component {name!r} ({_place(module)}) has no function 'apply'; "
+                f"component {name!r} ({place_of(module)}) has no function 'apply'; "
                 "define apply(inputs: InputSchema) -> OutputSchema"
             )
         # Shapes of outputs that have been seen, by what the inputs were: see `lengths`.
@@ -55,7 +55,7 @@ class Component:
                 models.prepare(schema, vars(module))
             except Exception as error:
                 raise ComponentError(
-                    f"component {name!r} ({_place(module)}): {schema.__name__} cannot be built: "
+                    f"component {name!r} ({place_of(module)}): {schema.__name__} cannot be built: "
                     f"{error}"
                 ) from error
         for endpoint in self.endpoints:
@@ -160,11 +160,7 @@ def _schema(module: ModuleType, attribute: str, name: str) -> type[BaseModel]:
     if not (isinstance(found, type) and issubclass(found, BaseModel)):
         what = "has no" if found is None else f"has {found!r} for"
         raise ComponentError(
-            f"component {name!r} ({_place(module)}) {what} {attribute!r}; "
+            f"component {name!r} ({place_of(module)}) {what} {attribute!r}; "
             f"define class {attribute}(pydantic.BaseModel)"
         )
     return found
-
-
-def _place(module: ModuleType) -> str:
-    return getattr(module, "__file__", None) or f"module {module.__name__}"

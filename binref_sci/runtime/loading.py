@@ -118,5 +118,10 @@ def _is_other(module: ModuleType, own: str) -> bool:
     return any(file.startswith(folder + os.sep) for folder in _folders - {own})
 
 
+def place_of(module: ModuleType) -> str:
+    """Return where a module lies, for messages."""
+    return getattr(module, "__file__", None) or f"module {module.__name__}"
+
+
 def _failed(name: str, error: BaseException) -> ComponentError:
     return ComponentError(f"component {name!r} failed to load: {type(error).__name__}: {error}")
