@@ -84,7 +84,7 @@ def to_binref(
 
     Examples
     --------
-    >>> import tempfile, xarray as xr
+    >>> import tempfile, numpy as np, xarray as xr
     >>> from binref_sci.engine import open_dataset
     >>> folder = tempfile.TemporaryDirectory()
     >>> ds = xr.Dataset({"heat": (("time", "x"), np.eye(3))}, {"time": [0.0, 0.5, 1.0]})
