@@ -3,6 +3,7 @@
 import json
 import textwrap
 import time
+import uuid
 import warnings
 
 import numpy as np
@@ -260,9 +261,10 @@ def test_variables_at_other_times_are_not_cut(tmp_path):
 
 def test_a_variable_ahead_of_one_in_blocks_is_in_step_with_it(tmp_path):
     labels = {"dims": ("time", "x"), "output_path": tmp_path}
+    labels["run_id"] = uuid.uuid4().hex
     u = BinrefWriter("u", **labels)
     halves = [
-        BinrefWriter("v", block=(part,), shape=(4,), **labels, run_id=u._run_id)
+        BinrefWriter("v", block=(part,), shape=(4,), **labels)
         for part in (slice(0, 2), slice(2, 4))
     ]
     for step in range(3):
