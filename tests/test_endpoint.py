@@ -860,6 +860,18 @@ def test_a_complaint_does_not_repeat_all_that_was_sent(tmp_path, name, payload, 
 # ------------------------------------------------------------------- OpenAPI
 
 
+def references(tree):
+    """The names of all schemas that are referred to."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "$ref":
+                yield value.rpartition("/")[2]
+            yield from references(value)
+    elif isinstance(tree, list):
+        for each in tree:
+            yield from references(each)
+
+
 def test_the_openapi_document_says_what_clients_look_for(tmp_path):
     component = loaded(
         tmp_path / "c",
@@ -893,18 +905,39 @@ def test_the_openapi_document_says_what_clients_look_for(tmp_path):
         "dtype",
     ]
 
-    def references(tree):
-        if isinstance(tree, dict):
-            for key, value in tree.items():
-                if key == "$ref":
-                    yield value
-                yield from references(value)
-        elif isinstance(tree, list):
-            for each in tree:
-                yield from references(each)
+    assert set(references(found)) <= set(schemas)
 
-    for reference in references(found):
-        assert reference.rpartition("/")[2] in schemas
+
+def test_models_named_as_the_schemas_do_not_break_the_openapi_documents_references(tmp_path):
+    component = loaded(
+        tmp_path / "c",
+        """
+        import other
+        class InputSchema(BaseModel):
+            before: other.OutputSchema
+            how: other.ApplyInputSchema
+        class OutputSchema(BaseModel):
+            u: Array[(None,), Float64]
+        def apply(inputs): pass
+        def abstract_eval(inputs): pass
+        """,
+        other="""
+        from pydantic import BaseModel
+        class OutputSchema(BaseModel):
+            t: float
+        class ApplyInputSchema(BaseModel):
+            n: int
+        """,
+    )
+    document = component.openapi()
+    schemas = document["components"]["schemas"]
+    assert set(references(document)) <= set(schemas)
+    ((answer,), (abstract,)) = (
+        references(schemas[f"{title}OutputSchema"]["allOf"]) for title in ("Apply", "Abstract")
+    )
+    assert set(schemas[answer]["properties"]) == {"u"}
+    assert set(schemas[abstract]["properties"]) == {"u"}
+    assert set(schemas["ApplyInputSchema"]["properties"]) == {"inputs"}
 
 
 DEFAULTS = """

@@ -115,7 +115,7 @@ def test_any_key_reads_what_numpy_selects_however_snapshots_lie(data):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         gap = data.draw(st.sampled_from([0, 8, 64, 2**14]))
         patch.setattr("binref_sci.plan.boxes.MERGE_GAP", gap)
-        patch.setattr("binref_sci.plan.stored.MERGE_GAP", gap)
+        patch.setattr("binref_sci.plan.reading.MERGE_GAP", gap)
         limit = data.draw(st.sampled_from([1, 64, 2**26]))
         patch.setattr("binref_sci.plan.boxes.MERGE_LIMIT", limit)
         patch.setattr("binref_sci.ranges.WIDE", data.draw(st.sampled_from([1, 2**25])))

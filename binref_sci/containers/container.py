@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from binref_sci.containers import keeper
 from binref_sci.containers.engine import Engine
@@ -32,6 +32,14 @@ END_SECONDS: Final = 90.0
 
 LOST: Final = -1
 """Exit code of a container whose keeper was killed."""
+
+_CONFINED: Final = (
+    *("--rm", "--interactive", "--pull", "never", "--no-healthcheck"),
+    *("--read-only", "--tmpfs", "/tmp:rw,nosuid,nodev,mode=1777"),
+    *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
+    *("--security-opt", "label=disable"),
+)
+"""What each container is started with: it can write where it is told to, and no more."""
 
 
 class Container:
@@ -98,10 +106,8 @@ class Container:
             self._owned = owned
             order = {
                 "run": engine.command(
-                    *("run", "--rm", "--interactive", "--name", self.name, "--pull", "never"),
-                    *("--read-only", "--tmpfs", "/tmp:rw,nosuid,nodev,mode=1777"),
-                    *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
-                    *("--security-opt", "label=disable", "--no-healthcheck"),
+                    *("run", "--name", self.name),
+                    *_CONFINED,
                     *options.arguments(engine),
                     *extra,
                     image,
@@ -123,15 +129,7 @@ class Container:
             }
             used = [stdin_read, stdout, log, status_write, life_read, scratch_read]
             used.append(None if owned is None else owned["lock"])
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", keeper.__file__, json.dumps(order)],
-                    pass_fds=[each for each in used if each is not None],
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise EngineError(f"cannot start {sys.executable!r}: {error.strerror}") from error
+            process = _start_keeper(order, [each for each in used if each is not None])
             ours.pop_all()
         # Pipes to one another, without a reference to this: so they end with it.
         self._status = status
@@ -226,6 +224,19 @@ class _Release:
         _let_go(self._owner, life)
         with suppress(subprocess.TimeoutExpired):  # it goes on without us
             self._process.wait(END_SECONDS)
+
+
+def _start_keeper(order: dict[str, Any], descriptors: list[int]) -> subprocess.Popen[bytes]:
+    """Start the process that runs the container; it gets the descriptors that are named."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", keeper.__file__, json.dumps(order)],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineError(f"cannot start {sys.executable!r}: {error.strerror}") from error
 
 
 def removal(engine: Engine, name: str) -> list[str]:

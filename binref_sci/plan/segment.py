@@ -43,6 +43,12 @@ class Segment:
             return Segment(self.path, 0, count, 0, self.offsets[places], sizes)
         return Segment(self.path, self.offset + start * self.stride, count, self.stride * step)
 
+    def offsets_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the byte offsets of some snapshots."""
+        if self.offsets is None:
+            return self.offset + numbers * self.stride
+        return self.offsets[numbers]
+
     def end(self, snapshot_bytes: int) -> int:
         """Return the byte after the last one that belongs to a snapshot."""
         if not self.count:

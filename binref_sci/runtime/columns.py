@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
 from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
-from binref_sci.runtime.blocks import Block
+from binref_sci.runtime import paths
+from binref_sci.runtime.blocks import Block, all_or_none
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 
 PANEL_BYTES: Final = 256 * 1024 * 1024
@@ -23,7 +25,43 @@ PANEL_BYTES: Final = 256 * 1024 * 1024
 columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
 
 
-def written_columns(
+def jacobian_by_columns(
+    columns_of: Callable[[str, NDArray[Any]], Iterator[Mapping[str, NDArray[Any]]]],
+    inputs: BaseModel,
+    jac_inputs: Iterable[str],
+    jac_outputs: Iterable[str],
+    directory: str | os.PathLike[str],
+    memory: int,
+) -> dict[str, dict[str, BinrefArray]]:
+    """Write a Jacobian that comes column by column; all of it or nothing.
+
+    Parameters
+    ----------
+    columns_of
+        Of an input's path and value: for each of its elements the derivatives of the outputs;
+        at least one, also where the input has no elements.
+    inputs
+        Where to differentiate.
+    jac_inputs, jac_outputs
+        Paths.
+    directory
+        To write into.
+    memory
+        For columns that wait, in bytes.
+    """
+    outputs = sorted(jac_outputs)
+    made: dict[str, dict[str, BinrefArray]] = {output: {} for output in outputs}
+    with all_or_none(made):
+        for path in sorted(jac_inputs):
+            point = np.asarray(paths.get(inputs, path))
+            columns = columns_of(path, point)
+            blocks = _written(columns, path, point.shape, outputs, directory, memory)
+            for output, block in blocks.items():
+                made[output][path] = block
+    return made
+
+
+def _written(
     columns: Iterator[Mapping[str, NDArray[Any]]],
     path: str,
     inner: tuple[int, ...],
@@ -31,22 +69,7 @@ def written_columns(
     directory: str | os.PathLike[str],
     memory: int,
 ) -> dict[str, BinrefArray]:
-    """Write the blocks of all outputs by one input, as their columns come.
-
-    Parameters
-    ----------
-    columns
-        For each element of the input the derivatives of the outputs; at least one, also
-        where the input has no elements.
-    path, inner
-        Path and shape of the input.
-    outputs
-        Paths of the outputs.
-    directory
-        To write into.
-    memory
-        For columns that wait, in bytes.
-    """
+    """Write the blocks of all outputs by one input of shape `inner`, as their columns come."""
     total = math.prod(inner)
     bar = ProgressBar(f"Jacobian by {path}", total)
     blocks: dict[str, Block] = {}

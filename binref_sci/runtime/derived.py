@@ -30,7 +30,7 @@ from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
 from binref_sci.runtime.blocks import Block, all_or_none
-from binref_sci.runtime.columns import PANEL_BYTES, written_columns
+from binref_sci.runtime.columns import PANEL_BYTES, jacobian_by_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import arrays_of, calling, fresh, scratch, shapes_of, throwaway
 
@@ -202,31 +202,22 @@ def jacobian_from_jvp(
     """
     directory = output_path or running_output_path()
     outputs = sorted(jac_outputs)
-    made: Jacobian = {output: {} for output in outputs}
-    with all_or_none(made):
-        for path in sorted(jac_inputs):
-            point = np.asarray(paths.get(inputs, path))
 
-            def columns(path: str = path, point: NDArray[Any] = point) -> Iterator[dict[str, Any]]:
-                dtype = derivative_dtype(point.dtype)
-                # Of an input without elements, one product all the same: it tells the shapes.
-                tangents = (
-                    _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
-                )
-                with scratch() as folder:
-                    first, others = throwaway(folder), throwaway(folder, quiet=True)
-                    for done, tangent in enumerate(tangents):
-                        with calling(others if done else first):
-                            product = jvp_fn(
-                                inputs=fresh(inputs),
-                                jvp_inputs={path},
-                                jvp_outputs=set(outputs),
-                                tangent_vector={path: tangent},
-                            )
-                            column = arrays_of(product, outputs, "jacobian_vector_product")
-                        yield column
+    def columns(path: str, point: NDArray[Any]) -> Iterator[dict[str, Any]]:
+        dtype = derivative_dtype(point.dtype)
+        # Of an input without elements, one product all the same: it tells the shapes.
+        tangents = _one_hot(point.shape, dtype) if point.size else iter([point.astype(dtype)])
+        with scratch() as folder:
+            first, others = throwaway(folder), throwaway(folder, quiet=True)
+            for done, tangent in enumerate(tangents):
+                with calling(others if done else first):
+                    product = jvp_fn(
+                        inputs=fresh(inputs),
+                        jvp_inputs={path},
+                        jvp_outputs=set(outputs),
+                        tangent_vector={path: tangent},
+                    )
+                    column = arrays_of(product, outputs, "jacobian_vector_product")
+                yield column
 
-            blocks = written_columns(columns(), path, point.shape, outputs, directory, memory)
-            for output, block in blocks.items():
-                made[output][path] = block
-    return made
+    return jacobian_by_columns(columns, inputs, jac_inputs, outputs, directory, memory)

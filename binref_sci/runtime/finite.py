@@ -16,10 +16,11 @@ evaluate them at once: the ``map`` of a thread or process pool.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
@@ -27,8 +28,7 @@ from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.messages import shown
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import all_or_none
-from binref_sci.runtime.columns import PANEL_BYTES, written_columns
+from binref_sci.runtime.columns import PANEL_BYTES, jacobian_by_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.stepping import Algorithm, Eps, Mapper, Stepping, Values
 
@@ -85,18 +85,13 @@ def finite_difference_jacobian(
         If there is no running call and no `output_path`.
     """
     directory = output_path or running_output_path()
-    outputs = sorted(jac_outputs)
-    chosen = sorted(jac_inputs)
+    chosen, outputs = sorted(jac_inputs), sorted(jac_outputs)
     steps = Stepping.of(apply_fn, inputs, chosen, outputs, algorithm, eps, batch_size, mapper)
-    made: dict[str, dict[str, BinrefArray]] = {output: {} for output in outputs}
-    with all_or_none(made):
-        for path in chosen:
-            point = np.asarray(paths.get(inputs, path))
-            columns = steps.columns(path) if point.size else iter([steps.nothing()])
-            blocks = written_columns(columns, path, point.shape, outputs, directory, memory)
-            for output, block in blocks.items():
-                made[output][path] = block
-    return made
+
+    def columns(path: str, point: NDArray[Any]) -> Iterator[Values]:
+        return steps.columns(path) if point.size else iter([steps.nothing()])
+
+    return jacobian_by_columns(columns, inputs, chosen, outputs, directory, memory)
 
 
 def finite_difference_jvp(

@@ -1,4 +1,4 @@
-"""A worker process, started; what it says is read by `binref_sci.server.pool`.
+"""A worker process, started; what it says is read by `binref_sci.server.process`.
 
 Apart from that, so that the first worker loads NumPy and the component while this process
 still imports what speaks HTTP.

@@ -19,7 +19,8 @@ from binref_sci.server.app import create_app
 from binref_sci.server.channel import Facts, Settings
 from binref_sci.server.launch import Launched
 from binref_sci.server.negotiation import Encoding
-from binref_sci.server.pool import ComponentLoadError, Pool
+from binref_sci.server.pool import Pool
+from binref_sci.server.process import ComponentLoadError
 
 Ready = Callable[[Facts, str], None]
 
