@@ -233,3 +233,28 @@ def test_a_tree_is_exported_with_its_groups(tmp_path, kind):
     )
     with xr.open_datatree(target, **options) as found:
         xr.testing.assert_identical(found.load(), tree)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_of_a_tree_one_group_has_references(tmp_path, kind):
+    tree = xr.DataTree.from_dict({"/flow": xr.Dataset({"u": (("time", "x"), np.eye(2, 5))})})
+    brs.to_binref(tree, tmp_path / "tree")
+    with pytest.raises(FormatError, match=r"'/flow'.*no variables in groups.*\.zarr.*group="):
+        export(tmp_path / "tree", tmp_path / f"x.{kind}")
+    flow = brs.open_dataset(tmp_path / "tree", group="flow")
+    brs.to_binref(flow, tmp_path / "flow")
+    export(tmp_path / "flow", tmp_path / f"x.{kind}")
+    xr.testing.assert_identical(opened(tmp_path / f"x.{kind}"), flow.load())
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet", "zarr", "nc"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_name_that_is_a_path_elsewhere_is_refused(tmp_path, kind, saved):
+    with brs.BinrefWriter("a/b", output_path=tmp_path / "run") as writer:
+        writer.write(np.ones(3))
+    if saved:
+        brs.to_binref(brs.open_dataset(tmp_path / "run"), tmp_path / "saved")
+    source = tmp_path / ("saved" if saved else "run")
+    with pytest.raises(FormatError, match=r"'a/b'.*for groups.*rename"):
+        export(source, tmp_path / f"x.{kind}")
+    assert not [path for path in tmp_path.iterdir() if path.suffix]

@@ -86,6 +86,34 @@ def test_a_killed_writer_is_noticed(tmp_path):
         assert live.wait().sizes["time"] == 5  # the end has come
 
 
+RANK = """
+    import sys, time
+    import numpy as np
+    from binref_sci import BinrefWriter
+    first = int(sys.argv[2])
+    labels = {"dims": ("time", "x"), "run_id": "r", "output_path": sys.argv[1]}
+    writer = BinrefWriter("u", block=(slice(first, first + 2),), shape=(4,), **labels)
+    for step in range(3):
+        writer.write(np.full(2, step, "f8"), time=float(step))
+    print("three", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_of_ranks_that_write_a_field_together_one_that_is_killed_is_noticed(tmp_path):
+    with started(RANK, tmp_path, 0) as one, started(RANK, tmp_path, 2) as other:
+        for rank in (one, other):
+            assert rank.stdout.readline()
+        live = follow(tmp_path)
+        assert (live.state, len(live)) == ("writing", 3)
+        other.kill()
+        other.wait()
+        assert live.state == "interrupted"
+        with pytest.raises(RunEndedError, match="interrupted: it has 3 complete snapshots"):
+            live.wait(n=4, timeout=30)
+        assert live.refresh().encoding["binref_state"] == "interrupted"
+
+
 def test_waiting_has_an_end(tmp_path):
     with BinrefWriter("u", output_path=tmp_path) as writer:
         writer.write([1.0])

@@ -17,7 +17,7 @@ from dask.callbacks import Callback
 
 from binref_sci.engine.opening import open_dataset, open_datatree
 from binref_sci.engine.prepared import prepare_any
-from binref_sci.engine.virtual import plain_attr, references
+from binref_sci.engine.virtual import check_names, plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.progress import ProgressBar
 from binref_sci.storage import hidden_beside, local_folder
@@ -155,6 +155,7 @@ def _copy(
     else:
         made = _ready(open_dataset(source, storage_options=storage_options), kind)
         nodes = [("/", made)]
+        check_names(made.variables)
     with _Shown(f"export {place.suffix.lstrip('.')}"):
         if kind == ".zarr":
             made.to_zarr(place, zarr_format=3, consolidated=False)

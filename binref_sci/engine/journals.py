@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -147,12 +147,21 @@ def _suffixed(name: str, identity: str, taken: Mapping[str, Any]) -> str:
     return made
 
 
+def _of_field(blocks: Sequence[Journal]) -> State:
+    states = {block.state for block in blocks}
+    order: tuple[State, ...] = ("interrupted", "writing")
+    return next((state for state in order if state in states), "complete")
+
+
 RunState = Literal["writing", "complete", "interrupted"]
 
 
-def state_of(journals: Iterable[Journal], place: Source) -> RunState:
-    """Return the state of a run: what its journals say, then ``run.json`` and who holds it."""
-    states: set[State] = {journal.state for journal in journals}
+def state_of(journals: Sequence[Journal], place: Source) -> RunState:
+    """Return the state of a run: what its journals say, then ``run.json`` and who holds it.
+
+    A field in blocks stands still as soon as one of those that write it is dead.
+    """
+    states: set[State] = {_of_field(blocks) for blocks in named(journals).values()}
     said = place.run.get("state")
     if "writing" in states:
         return "writing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +19,10 @@ from binref_sci.dtypes import nbytes_of
 from binref_sci.engine.assembly import assembled
 from binref_sci.engine.blocks import BlockArray
 from binref_sci.engine.indexing import LazyData
+from binref_sci.engine.manifest import ROOT
 from binref_sci.engine.prepared import prepare_any
 from binref_sci.engine.text import TextArray
-from binref_sci.engine.variables import Made, to_variable
+from binref_sci.engine.variables import to_variable
 from binref_sci.errors import FormatError
 from binref_sci.plan import Segment, Stored
 from binref_sci.storage import Root
@@ -49,30 +50,47 @@ def references(
     Raises
     ------
     FormatError
-        If a variable is compressed, or its blocks form no regular grid.
+        If a variable is compressed, its blocks form no regular grid, or its name is a path; or
+        if it is a tree of groups.
     """
     prepared = prepare_any(source, storage_options)
     refs: Refs = {".zgroup": _json({"zarr_format": 2})}
     if prepared.saved is None:
         prepared.require()
         found, _, _ = assembled(prepared.made)
-        data = {one.name: one.data for one in prepared.made}
-        for name, variable in found.items():
-            refs |= _variable(name, variable, data.get(name), prefix)
-        refs[".zattrs"] = _json(_plain({**prepared.about, **prepared.attrs}))
+        attrs = {**prepared.about, **prepared.attrs}
     else:
-        for path, group in prepared.saved.groups.items():
-            at = path.lstrip("/") + "/" if path != "/" else ""
-            refs[f"{at}.zgroup"] = _json({"zarr_format": 2})
-            refs[f"{at}.zattrs"] = _json(_plain(group.attrs))
-        for one in prepared.made:
-            refs |= _saved(one, prefix)
+        if len(prepared.saved.groups) > 1:
+            # They find the groups, and show nothing in them.
+            raise FormatError(
+                f"{prepared.path!r} is a tree of groups {sorted(prepared.saved.groups)}, and readers of "
+                "references find no variables in groups; export it to .zarr or .nc, or save one "
+                "group with to_binref(open_dataset(path, group=...), copy) and export that"
+            )
+        found = {one.name: to_variable(one) for one in prepared.made}
+        attrs = dict(prepared.saved.groups[ROOT].attrs)
+    check_names(found)
+    data = {one.name: one.data for one in prepared.made}
+    for name, variable in found.items():
+        refs |= _variable(name, variable, data.get(name), prefix)
+    refs[".zattrs"] = _json(_plain(attrs))
     return {"version": 1, "refs": refs}
 
 
-def _saved(one: Made, prefix: str | None) -> Refs:
-    name = "/".join((*one.group, one.name))
-    return _variable(name, to_variable(one), one.data, prefix)
+def check_names(names: Iterable[Hashable]) -> None:
+    """Refuse names of variables that other formats take for paths, and hide.
+
+    Raises
+    ------
+    FormatError
+        Naming them.
+    """
+    odd = [name for name in names if "/" in str(name)]
+    if odd:
+        raise FormatError(
+            f"variables {odd} have '/' in their names, which other formats take for groups; save "
+            "them renamed, to_binref(open_dataset(path).rename({...}), copy), and export that"
+        )
 
 
 def _variable(name: str, variable: xr.Variable, data: Any, prefix: str | None) -> Refs:
