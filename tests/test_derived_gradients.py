@@ -1,6 +1,7 @@
 """Derived endpoints: they agree with each other, with the truth and with finite differences."""
 
 import math
+import os
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -527,3 +528,14 @@ def test_columns_find_their_places_whatever_is_written_at_a_time(
     inputs = Inputs(x=np.ones(17))
     made = jacobian_from_jvp(product, inputs, {"x"}, {"y"}, memory=memory, output_path=tmp_path)
     np.testing.assert_array_equal(made["y"]["x"].load(), matrix)
+
+
+def test_a_block_whose_file_cannot_be_closed_is_removed(tmp_path):
+    """As where a network file system finds only then that the disk is full."""
+    block = blocks.Block((1,), (2,), np.dtype("f8"), what="it", output_path=tmp_path)
+    with block:
+        block.append(np.ones(2))
+        os.close(block._fd)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            block.finish()
+    assert list(tmp_path.iterdir()) == []

@@ -189,6 +189,31 @@ def test_a_result_is_held_against_the_inputs_that_were_given(load, ask):
     }
 
 
+CIRCLE = """
+class InputSchema(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.x**2)
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    return jacobian_from_jvp(jacobian_vector_product, inputs, jac_inputs, jac_outputs)
+
+def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+    return jvp_from_jacobian(jacobian, inputs, jvp_inputs, jvp_outputs, tangent_vector)
+"""
+
+
+def test_gradients_that_are_derived_from_each_other_are_told(load, ask, tmp_path):
+    component, asked = load(CIRCLE), {"jac_inputs": ["x"], "jac_outputs": ["y"]}
+    with pytest.raises(ComponentError, match="derived from each other in a circle"):
+        ask(component, "jacobian", {"x": [1.0]}, **asked)
+    assert [each.name for each in (tmp_path / "out").rglob("*") if each.is_file()] == ["run.json"]
+
+
 # ------------------------------------------------------------------- paths and unions
 
 

@@ -153,8 +153,7 @@ class Block:
 
     def finish(self) -> BinrefArray:
         """Return the whole block as a reference."""
-        os.close(self._fd)
-        self._fd = -1
+        self._close()  # where a network file system tells of a full disk
         (self._scratch / self._name).rename(self._directory / self._name)
         self._scratch.rmdir()
         ref = ArrayRef(self._name, 0, (*self.outer, *self.inner), self.dtype)
@@ -162,10 +161,15 @@ class Block:
 
     def abandon(self) -> None:
         """Remove what has been written, unless the block is finished."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        try:
+            self._close()
+        finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1  # also of a close that fails the number is another's
+        if fd >= 0:
+            os.close(fd)
 
 
 @contextmanager
