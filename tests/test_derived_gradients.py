@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from binref_sci import BinrefWriter, Tesseract
 from binref_sci.call import Call, entering
-from binref_sci.errors import ComponentError, NoOutputPathError
+from binref_sci.errors import ComponentError, FormatError, NoOutputPathError
 from binref_sci.runtime import (
     Array,
     Differentiable,
@@ -479,6 +479,30 @@ def test_a_product_that_does_not_fit_is_named(tmp_path, product, reason):
 def test_without_a_place_to_write_there_is_an_error():
     with pytest.raises(NoOutputPathError, match="output_path="):
         jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda place: jacobian_from_vjp(
+            streaming_vjp, streaming, INPUTS, {"x"}, {"y"}, output_path=place
+        ),
+        lambda place: jacobian_from_jvp(streaming_jvp, INPUTS, {"x"}, {"y"}, output_path=place),
+        lambda place: finite_difference_jacobian(
+            streaming, INPUTS, {"x"}, {"y"}, output_path=place
+        ),
+    ],
+)
+def test_a_place_to_write_is_a_folder_as_everywhere(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FormatError, match="'s3://bucket' is a URL"):
+        make("s3://bucket")
+    with pytest.raises(FormatError, match="the path is empty"):
+        make("")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    made = make("~/out")["y"]["x"]
+    assert str(made.directory) == str(tmp_path / "home" / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
 
 
 def test_whole_numbers_cannot_be_moved_a_little(tmp_path):

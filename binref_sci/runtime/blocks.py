@@ -28,7 +28,7 @@ from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.progress import ProgressBar
 from binref_sci.reference import ArrayRef
 from binref_sci.runtime.gradients.arrays import derivative_dtype
-from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
+from binref_sci.storage import OpenBuffer, create_buffer, made_folder, read_into, write_at
 
 PANEL_BYTES: Final = 256 * 1024 * 1024
 """Memory for columns that wait to be written, in bytes: for a matrix of 16384 rows twice 1024
@@ -36,6 +36,24 @@ columns, so that what is written at a time, a piece of a row, is 8 KiB long."""
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 _SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call
+
+
+def folder_of(output_path: str | os.PathLike[str] | None) -> Path:
+    """Return the absolute path of the folder that blocks are written into.
+
+    Parameters
+    ----------
+    output_path
+        The folder, which is made if it is missing; None: the running call's.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be a local folder.
+    NoOutputPathError
+        If there is neither.
+    """
+    return running_output_path() if output_path is None else Path(made_folder(output_path))
 
 
 class Block:
@@ -66,8 +84,7 @@ class Block:
         self.dtype = checked_dtype(dtype)
         self.what = what
         self.rows, self.columns = math.prod(outer), math.prod(inner)
-        self._directory = Path(output_path or running_output_path()).absolute()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory = folder_of(output_path)
         # Unfinished it lies among what goes when the process is killed.
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self._directory))
         self._name, self._fd = create_buffer(self._scratch)

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
-from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, written_columns
+from binref_sci.runtime.blocks import PANEL_BYTES, Block, all_or_none, folder_of, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import arrays_of, calling, fresh, scratch, shapes_of, throwaway
 
@@ -76,7 +75,7 @@ def jacobian_from_vjp(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
     shapes = shapes_of(eval_fn, inputs, sorted(jac_outputs))
@@ -198,7 +197,7 @@ def jacobian_from_jvp(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     outputs = sorted(jac_outputs)
     made: Jacobian = {output: {} for output in outputs}
     with all_or_none(made):

@@ -23,10 +23,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
-from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import PANEL_BYTES, all_or_none, written_columns
+from binref_sci.runtime.blocks import PANEL_BYTES, all_or_none, folder_of, written_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.stepping import Algorithm, Eps, Mapper, Stepping, Values
 
@@ -82,7 +81,7 @@ def finite_difference_jacobian(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     outputs = sorted(jac_outputs)
     chosen = sorted(jac_inputs)
     steps = Stepping.of(apply_fn, inputs, chosen, outputs, algorithm, eps, batch_size, mapper)
