@@ -41,7 +41,7 @@ import numpy as np
 from pydantic import BaseModel, RootModel
 from binref_sci.runtime import *
 from binref_sci.runtime import paths
-from binref_sci.runtime.experimental import BinrefWriter
+from binref_sci.runtime.experimental import BinrefArray, BinrefWriter
 """
 
 
@@ -853,6 +853,30 @@ def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
     made = {"x": (y * inputs.z).real, "z": z.real + 0j if inputs.wrong else z}
     return {path: made[path] for path in vjp_inputs}
 """
+
+
+GONE = """
+class InputSchema(BaseModel):
+    a: Differentiable[Array[(None,), Float64]]
+    b: Differentiable[Array[(None,), Float64]]
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.a + inputs.b)
+
+def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    made = BinrefArray.write(cotangent_vector["y"])
+    (made.directory / made.path).unlink()
+    return {path: made for path in vjp_inputs}
+"""
+
+
+def test_products_whose_files_are_gone_are_told(load, tmp_path):
+    made = checked(load(GONE), tmp_path, {"a": [1.0], "b": [2.0]})
+    assert [each.path for each in made] == ["a", "b", "a", "b"]
+    assert all("No such file" in each.reason or "missing" in each.reason for each in made)
 
 
 def test_complex_products_are_compared_with_their_imaginary_parts(load, tmp_path):

@@ -217,7 +217,8 @@ class _Check:
             for together in sums:
                 tangent = drawn(random, point.shape, point.dtype)
                 slopes = self._slopes(path, steps, tangent)
-                together.add(path, tangent, slopes)
+                if several:
+                    together.add(path, tangent, slopes)
                 for endpoint in endpoints:
                     made = jacobian
                     if endpoint == "jacobian_vector_product":

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from binref_sci.errors import BinrefError
 from binref_sci.runtime.comparing import error_of
 
 ALL: Final = "(all)"
@@ -103,7 +104,11 @@ class Together:
             if isinstance(made, str):
                 yield key, (math.inf, made)
                 continue
-            found = np.asarray(made[path])
+            try:
+                found = np.asarray(made[path])  # it may be on disk
+            except (BinrefError, OSError) as failure:
+                yield key, (math.inf, str(failure))
+                continue
             if not forward:
                 found = np.sum(found * self._tangents[path]).real
             yield key, error_of(found, known.value, known.rounding, allowed, known.scale)
