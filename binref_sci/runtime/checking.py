@@ -44,7 +44,7 @@ from binref_sci.runtime.gradients.requests import points_of
 from binref_sci.runtime.probing import fresh, scratch
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.stepping import LostStepError, Stepping
-from binref_sci.runtime.together import Together
+from binref_sci.runtime.together import ALL, Together
 
 DIRECTIONS: Final = 3
 """Random directions for each input."""
@@ -235,14 +235,11 @@ class _Check:
                 error, reason = worst.pop((endpoint, output, path))
                 allowed = self._tolerance(output, path)
                 yield Comparison(endpoint, output, path, error, allowed, reason)
-        allowed = max(
-            itertools.starmap(self._tolerance, itertools.product(self.outputs, self.inputs))
-        )
         for endpoint, together in itertools.product(several, sums):
-            for key, found in together.errors(endpoint, self._ask, allowed):
+            for key, found in together.errors(endpoint, self._ask, self._tolerance):
                 worst[key] = max(worst.get(key, (0.0, "")), found)
         for key, (error, reason) in worst.items():
-            yield Comparison(*key, error, allowed, reason)
+            yield Comparison(*key, error, self._tolerance(*key[1:]), reason)
 
     def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
         known = ((output, self.known[output]) for output in self.outputs)
@@ -352,6 +349,9 @@ class _Check:
     def _tolerance(self, output: str, path: str) -> float:
         if self.rtol is not None:
             return self.rtol
-        kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
+        outputs = self.outputs if output == ALL else [output]
+        inputs = self.inputs if path == ALL else [path]
+        kinds = [self.known[each].dtype for each in outputs]
+        kinds += [np.asarray(paths.get(self.values, each)).dtype for each in inputs]
         unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))

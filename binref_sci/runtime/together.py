@@ -82,7 +82,7 @@ class Together:
                 )
 
     def errors(
-        self, endpoint: str, ask: Ask, allowed: float
+        self, endpoint: str, ask: Ask, tolerance: Callable[[str, str], float]
     ) -> Iterator[tuple[tuple[str, str, str], tuple[float, str]]]:
         """Ask a product for all at once; yield endpoint, output and input, and its error.
 
@@ -92,8 +92,8 @@ class Together:
             Its name.
         ask
             Asks it.
-        allowed
-            Largest relative error that is allowed.
+        tolerance
+            Largest relative error that is allowed, by output and input.
         """
         forward = endpoint == "jacobian_vector_product"
         vector = self._tangents if forward else self.cotangents
@@ -111,4 +111,5 @@ class Together:
                 continue
             if not forward:
                 found = np.sum(found * self._tangents[path]).real
+            allowed = tolerance(*key[1:])
             yield key, error_of(found, known.value, known.rounding, allowed, known.scale)
