@@ -10,7 +10,6 @@ count as this process's memory.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import threading
@@ -192,20 +191,27 @@ class Matrix:
         multiplying = threading.Lock()
         with _source(array) as source:
             threads = 1 if most == rows * columns else source.readers
-            # Each thread adds to a sum of its own, in the same order each time.
-            shared = apart and columns <= most
+            by_columns = columns > most and not apart
+            if by_columns:  # as many parts of a row for each thread
+                parts = threads * math.ceil(columns / most / threads)
+                most = math.ceil(columns / parts)
+            # Where threads do not add to different rows or columns, each adds to a sum of its
+            # own, in the same order each time.
+            shared = by_columns or (apart and columns <= most)
             sums = [total, *(total if shared else np.zeros_like(total) for _ in range(1, threads))]
 
             def work(thread: int, going: Callable[[], bool]) -> None:
                 room = page_aligned((most,), self.dtype)
-                mine = itertools.islice(_blocks(rows, columns, most), thread, None, threads)
-                for row, column, height, width in mine:
+                for number, block in enumerate(_blocks(rows, columns, most)):
+                    row, column, height, width = block
+                    if (column // most if by_columns else number) % threads != thread:
+                        continue
                     if not going():
                         return
-                    block = room[: height * width].reshape(height, width)
-                    source.read_into((row * columns + column) * self.dtype.itemsize, block)
+                    data = room[: height * width].reshape(height, width)
+                    source.read_into((row * columns + column) * self.dtype.itemsize, data)
                     with multiplying:
-                        multiply(sums[thread], row, column, block)
+                        multiply(sums[thread], row, column, data)
 
             together(work, threads)
         if not shared:

@@ -1,6 +1,7 @@
 """Derived endpoints: they agree with each other, with the truth and with finite differences."""
 
 import math
+import os
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -488,6 +489,30 @@ def test_a_place_that_is_no_folder_is_refused(tmp_path, place):
         jacobian_from_vjp(streaming_vjp, streaming, INPUTS, {"x"}, {"y"}, output_path=folder)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda place: jacobian_from_vjp(
+            streaming_vjp, streaming, INPUTS, {"x"}, {"y"}, output_path=place
+        ),
+        lambda place: jacobian_from_jvp(streaming_jvp, INPUTS, {"x"}, {"y"}, output_path=place),
+        lambda place: finite_difference_jacobian(
+            streaming, INPUTS, {"x"}, {"y"}, output_path=place
+        ),
+    ],
+)
+def test_a_place_to_write_is_a_folder_as_everywhere(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FormatError, match="'s3://bucket' is a URL"):
+        make("s3://bucket")
+    with pytest.raises(FormatError, match="the path is empty"):
+        make("")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    made = make("~/out")["y"]["x"]
+    assert str(made.directory) == str(tmp_path / "home" / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+
+
 def test_whole_numbers_cannot_be_moved_a_little(tmp_path):
     with pytest.raises(ComponentError, match="'n' has dtype int64"):
         finite_difference_jvp(lambda _: None, INPUTS, {"n"}, {"y"}, {"n": np.array(1.0)})
@@ -535,3 +560,14 @@ def test_columns_find_their_places_whatever_is_written_at_a_time(
     inputs = Inputs(x=np.ones(17))
     made = jacobian_from_jvp(product, inputs, {"x"}, {"y"}, memory=memory, output_path=tmp_path)
     np.testing.assert_array_equal(made["y"]["x"].load(), matrix)
+
+
+def test_a_block_whose_file_cannot_be_closed_is_removed(tmp_path):
+    """As where a network file system finds only then that the disk is full."""
+    block = blocks.Block((1,), (2,), np.dtype("f8"), what="it", output_path=tmp_path)
+    with block:
+        block.append(np.ones(2))
+        os.close(block._fd)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            block.finish()
+    assert list(tmp_path.iterdir()) == []

@@ -41,7 +41,7 @@ import numpy as np
 from pydantic import BaseModel, RootModel
 from binref_sci.runtime import *
 from binref_sci.runtime import paths
-from binref_sci.runtime.experimental import BinrefWriter
+from binref_sci.runtime.experimental import BinrefArray, BinrefWriter
 """
 
 
@@ -187,6 +187,31 @@ def test_a_result_is_held_against_the_inputs_that_were_given(load, ask):
         "x": (2, 3),
         "named.{a}": (2,),
     }
+
+
+CIRCLE = """
+class InputSchema(BaseModel):
+    x: Differentiable[Array[(None,), Float64]]
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.x**2)
+
+def jacobian(inputs, jac_inputs, jac_outputs):
+    return jacobian_from_jvp(jacobian_vector_product, inputs, jac_inputs, jac_outputs)
+
+def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+    return jvp_from_jacobian(jacobian, inputs, jvp_inputs, jvp_outputs, tangent_vector)
+"""
+
+
+def test_gradients_that_are_derived_from_each_other_are_told(load, ask, tmp_path):
+    component, asked = load(CIRCLE), {"jac_inputs": ["x"], "jac_outputs": ["y"]}
+    with pytest.raises(ComponentError, match="derived from each other in a circle"):
+        ask(component, "jacobian", {"x": [1.0]}, **asked)
+    assert [each.name for each in (tmp_path / "out").rglob("*") if each.is_file()] == ["run.json"]
 
 
 # ------------------------------------------------------------------- paths and unions
@@ -828,6 +853,30 @@ def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
     made = {"x": (y * inputs.z).real, "z": z.real + 0j if inputs.wrong else z}
     return {path: made[path] for path in vjp_inputs}
 """
+
+
+GONE = """
+class InputSchema(BaseModel):
+    a: Differentiable[Array[(None,), Float64]]
+    b: Differentiable[Array[(None,), Float64]]
+
+class OutputSchema(BaseModel):
+    y: Differentiable[Array[(None,), Float64]]
+
+def apply(inputs):
+    return OutputSchema(y=inputs.a + inputs.b)
+
+def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+    made = BinrefArray.write(cotangent_vector["y"])
+    (made.directory / made.path).unlink()
+    return {path: made for path in vjp_inputs}
+"""
+
+
+def test_products_whose_files_are_gone_are_told(load, tmp_path):
+    made = checked(load(GONE), tmp_path, {"a": [1.0], "b": [2.0]})
+    assert [each.path for each in made] == ["a", "b", "a", "b"]
+    assert all("No such file" in each.reason or "missing" in each.reason for each in made)
 
 
 def test_complex_products_are_compared_with_their_imaginary_parts(load, tmp_path):

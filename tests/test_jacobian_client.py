@@ -4,6 +4,7 @@ import os
 import pickle
 import sys
 import textwrap
+import tracemalloc
 
 import dask.array as da
 import fsspec
@@ -295,6 +296,29 @@ def test_products_equal_those_in_memory(
     for found, expected in zip(results, wanted, strict=True):
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_of_rows_that_do_not_fit_a_block_the_product_is_held_once(
+    tmp_path, monkeypatch, compression
+):
+    """Each reader adds to columns of its own, so that it needs no sum of its own."""
+    monkeypatch.setattr(matrix._Plain, "readers", 4)
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 2**16)
+    values = np.random.default_rng(1).normal(size=(5, 200_001))
+    block = BinrefArray.write(values, output_path=tmp_path, compression=compression)
+    vector, vectors = values[:, 0], values[:, :3]
+    tracemalloc.start()
+    try:
+        found = Matrix(block, 1).transposed_times(vector)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * found.nbytes
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(found, vector @ values, rtol=1e-12, atol=1e-12)
+    found = Matrix(block, 1).transposed_times(vectors)
+    np.testing.assert_allclose(found, values.T @ vectors, rtol=1e-12, atol=1e-12)
+    row = Matrix(block, 1).times(values[0])
+    np.testing.assert_allclose(row, values @ values[0], rtol=1e-12)
 
 
 def test_a_buffer_that_is_cut_short_is_told(tmp_path):

@@ -158,7 +158,8 @@ class _Products:
         output, wrt, output_ndim
             As of `linear_operator`.
         chunks
-            As for `dask.array.from_array`; default: whole rows, about 64 MiB of them.
+            As for `dask.array.from_array`; default: whole rows, about 16 MiB of them, or everything
+            at once if it is compressed.
 
         Raises
         ------

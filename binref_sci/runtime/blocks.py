@@ -31,6 +31,24 @@ _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 _SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call
 
 
+def folder_of(output_path: str | os.PathLike[str] | None) -> Path:
+    """Return the absolute path of the folder that blocks are written into.
+
+    Parameters
+    ----------
+    output_path
+        The folder, which is made if it is missing; None: the running call's.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be a local folder.
+    NoOutputPathError
+        If there is neither.
+    """
+    return running_output_path() if output_path is None else Path(made_folder(output_path))
+
+
 class Block:
     """One block being written; a context manager that removes it unless it is finished.
 
@@ -64,7 +82,7 @@ class Block:
         self.dtype = checked_dtype(dtype)
         self.what = what
         self.rows, self.columns = math.prod(outer), math.prod(inner)
-        self._directory = Path(made_folder(output_path or running_output_path()))
+        self._directory = folder_of(output_path)
         # Unfinished it lies among what goes when the process is killed.
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self._directory))
         self._name, self._fd = create_buffer(self._scratch)
@@ -150,8 +168,7 @@ class Block:
 
     def finish(self) -> BinrefArray:
         """Return the whole block as a reference."""
-        os.close(self._fd)
-        self._fd = -1
+        self._close()  # where a network file system tells of a full disk
         (self._scratch / self._name).rename(self._directory / self._name)
         self._scratch.rmdir()
         ref = ArrayRef(self._name, 0, (*self.outer, *self.inner), self.dtype)
@@ -159,10 +176,15 @@ class Block:
 
     def abandon(self) -> None:
         """Remove what has been written, unless the block is finished."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        try:
+            self._close()
+        finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1  # also of a close that fails the number is another's
+        if fd >= 0:
+            os.close(fd)
 
 
 @contextmanager

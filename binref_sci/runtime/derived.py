@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
-from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.messages import shown
 from binref_sci.progress import ProgressBar
 from binref_sci.runtime import paths
-from binref_sci.runtime.blocks import Block, all_or_none
+from binref_sci.runtime.blocks import Block, all_or_none, folder_of
 from binref_sci.runtime.columns import PANEL_BYTES, jacobian_by_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import arrays_of, calling, fresh, scratch, shapes_of, throwaway
@@ -78,7 +77,7 @@ def jacobian_from_vjp(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     chosen = sorted(jac_inputs)
     made: Jacobian = {}
     shapes = shapes_of(eval_fn, inputs, sorted(jac_outputs))
@@ -200,7 +199,7 @@ def jacobian_from_jvp(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     outputs = sorted(jac_outputs)
 
     def columns(path: str, point: NDArray[Any]) -> Iterator[dict[str, Any]]:

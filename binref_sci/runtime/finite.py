@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.array import BinrefArray
-from binref_sci.call import output_path as running_output_path
 from binref_sci.errors import ComponentError
 from binref_sci.messages import shown
 from binref_sci.runtime import paths
+from binref_sci.runtime.blocks import folder_of
 from binref_sci.runtime.columns import PANEL_BYTES, jacobian_by_columns
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.stepping import Algorithm, Eps, Mapper, Stepping, Values
@@ -84,7 +84,7 @@ def finite_difference_jacobian(
     NoOutputPathError
         If there is no running call and no `output_path`.
     """
-    directory = output_path or running_output_path()
+    directory = folder_of(output_path)
     chosen, outputs = sorted(jac_inputs), sorted(jac_outputs)
     steps = Stepping.of(apply_fn, inputs, chosen, outputs, algorithm, eps, batch_size, mapper)
 

@@ -32,6 +32,9 @@ from binref_sci.runtime import paths
 from binref_sci.runtime.printing import held_back
 from binref_sci.runtime.schema import ShapeDType
 
+_NESTED: Final = 16
+"""As many derived functions in each other are still taken for meant."""
+
 _PLAIN: Final = {int, float, bool, str, type(None)}
 
 
@@ -66,10 +69,22 @@ def _held(model: BaseModel) -> dict[str, Any]:
 
 @contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """Give a folder for calls that leave nothing; below the running call's, on its disk."""
+    """Give a folder for calls that leave nothing; below the running call's, on its disk.
+
+    Raises
+    ------
+    ComponentError
+        If there are too many of them in each other.
+    """
     call = running_call()
     if parent is None and call is not None:
         parent = call.run_directory
+        if sum(part.startswith(SCRATCH_PREFIX) for part in parent.parts) > _NESTED:
+            raise ComponentError(
+                "gradients are derived from each other in a circle: one of jacobian, "
+                "jacobian_vector_product and vector_jacobian_product must be computed by other "
+                "means, finite differences for one"
+            )
     folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=parent))
     try:
         yield folder

@@ -19,7 +19,7 @@ from binref_sci.matrix import Matrix
 from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.comparison import Comparison, drawn, error_of
-from binref_sci.runtime.checking.together import Together
+from binref_sci.runtime.checking.together import ALL, Together
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import differentiated
 from binref_sci.runtime.gradients.arrays import derivative_dtype
@@ -83,7 +83,8 @@ class Check:
             for together in sums:
                 tangent = drawn(random, point.shape, point.dtype)
                 slopes = self._slopes(path, steps, tangent)
-                together.add(path, tangent, slopes)
+                if several:
+                    together.add(path, tangent, slopes)
                 for endpoint in endpoints:
                     made = jacobian
                     if endpoint == "jacobian_vector_product":
@@ -100,14 +101,11 @@ class Check:
                 error, reason = worst.pop((endpoint, output, path))
                 allowed = self._tolerance(output, path)
                 yield Comparison(endpoint, output, path, error, allowed, reason)
-        allowed = max(
-            itertools.starmap(self._tolerance, itertools.product(self.outputs, self.inputs))
-        )
         for endpoint, together in itertools.product(several, sums):
-            for key, found in together.errors(endpoint, self._ask, allowed):
+            for key, found in together.errors(endpoint, self._ask, self._tolerance):
                 worst[key] = max(worst.get(key, (0.0, "")), found)
         for key, (error, reason) in worst.items():
-            yield Comparison(*key, error, allowed, reason)
+            yield Comparison(*key, error, self._tolerance(*key[1:]), reason)
 
     def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
         known = ((output, self.known[output]) for output in self.outputs)
@@ -219,6 +217,9 @@ class Check:
     def _tolerance(self, output: str, path: str) -> float:
         if self.rtol is not None:
             return self.rtol
-        kinds = [self.known[output].dtype, np.asarray(paths.get(self.values, path)).dtype]
+        outputs = self.outputs if output == ALL else [output]
+        inputs = self.inputs if path == ALL else [path]
+        kinds = [self.known[each].dtype for each in outputs]
+        kinds += [np.asarray(paths.get(self.values, each)).dtype for each in inputs]
         unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))

@@ -64,7 +64,10 @@ def error_of(
     if np.shape(found) != np.shape(expected):
         return math.inf, f"shape {np.shape(found)}, expected {np.shape(expected)}"
     if not np.all(np.isfinite(expected)):
-        return math.inf, "beside these inputs the output is not finite: nothing to compare with"
+        return math.inf, (
+            "beside these inputs the output is not finite: nothing to compare with, unless a shorter "
+            "step (eps) helps"
+        )
     if not np.all(np.isfinite(found)):
         return math.inf, "holds numbers that are not finite"
     sides = [float(np.max(np.abs(each), initial=0.0)) for each in (found, expected)]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from binref_sci.errors import BinrefError
 from binref_sci.runtime.checking.comparison import error_of
 
 ALL: Final = "(all)"
@@ -81,7 +82,7 @@ class Together:
                 )
 
     def errors(
-        self, endpoint: str, ask: Ask, allowed: float
+        self, endpoint: str, ask: Ask, tolerance: Callable[[str, str], float]
     ) -> Iterator[tuple[tuple[str, str, str], tuple[float, str]]]:
         """Ask a product for all at once; yield endpoint, output and input, and its error.
 
@@ -91,8 +92,8 @@ class Together:
             Its name.
         ask
             Asks it.
-        allowed
-            Largest relative error that is allowed.
+        tolerance
+            Largest relative error that is allowed, by output and input.
         """
         forward = endpoint == "jacobian_vector_product"
         vector = self._tangents if forward else self.cotangents
@@ -103,7 +104,12 @@ class Together:
             if isinstance(made, str):
                 yield key, (math.inf, made)
                 continue
-            found = np.asarray(made[path])
+            try:
+                found = np.asarray(made[path])  # it may be on disk
+            except (BinrefError, OSError) as failure:
+                yield key, (math.inf, str(failure))
+                continue
             if not forward:
                 found = np.sum(found * self._tangents[path]).real
+            allowed = tolerance(*key[1:])
             yield key, error_of(found, known.value, known.rounding, allowed, known.scale)
