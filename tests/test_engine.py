@@ -33,6 +33,7 @@ from binref_sci import (
     open_references,
 )
 from binref_sci.engine.blocks import BlockArray
+from binref_sci.engine.dataset import SchemaLabels
 from binref_sci.engine.exporting import export
 from binref_sci.errors import (
     BinrefError,
@@ -102,6 +103,21 @@ def interrupt(folder, name=None):
 
 
 # --- what a Dataset is made of
+
+
+def test_labels_of_a_path_go_before_those_of_a_pattern():
+    """In a Jacobian ``{}`` is the empty key of a dict, beside others."""
+    made = {f"y.d.{{{key}}}": Labels(units=key or "none").to_json() for key in ("", "a", "b")}
+    labels = SchemaLabels(made)
+    assert [labels.of(path, 1).attrs["units"] for path in made] == ["none", "a", "b"]
+
+
+def test_labels_of_thousands_of_blocks_are_found_one_by_one():
+    """In quadratic time this takes minutes."""
+    made = {f"y{number}.x": {"dims": [f"d{number}"]} for number in range(30_000)}
+    labels = SchemaLabels(made)
+    found = [labels.of(path, 1).dims for path in made]
+    assert found[-1] == ("d29999",)
 
 
 def test_a_streamed_variable_is_labelled_and_lazy(tmp_path):

@@ -68,7 +68,8 @@ class Blocks:
         row = self.arrays[output]
         folder = os.fspath(self.folder) if self.folder is not None else ""
         fields = [(f"{output}.{path}", block) for path, block in row.items()]
-        made = dataset_of(fields, folder, self.labels, chunks=chunks)
+        labels = {name: self.labels[name] for name, _ in fields if name in self.labels}
+        made = dataset_of(fields, folder, labels, chunks=chunks)
         names = {f"{output}.{path}": name for path, name in _names(row).items()}
         # The variables keep their names, by which the caller asks for them.
         clashing = sorted(({*made.dims, *made.coords} - set(names)) & set(names.values()), key=str)

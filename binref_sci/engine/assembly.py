@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,11 @@ def assembled(
     mmap
         Map finished, uncompressed buffers into memory.
     """
-    made = [_along_itself(one, made) for one in made]
+    lengths: dict[str, set[int]] = {}
+    for one in made:
+        for dim, length in zip(one.dims, one.shape, strict=True):
+            lengths.setdefault(dim, set()).add(length)
+    made = [_along_itself(one, lengths.get(one.name, ())) for one in made]
     axes = Axes({one.name: one.shape for one in made}, parent)
     data: dict[str, xr.Variable] = {}
     coords: dict[str, Coordinate] = {}
@@ -59,14 +63,16 @@ def assembled(
     return {**found, **data}, set(found), axes
 
 
-def _along_itself(one: Made, made: list[Made]) -> Made:
-    """Return an unlabelled field ``x`` as the coordinate that the dimension ``x`` of others asks for."""
-    wanted = {
-        length
-        for other in made
-        for dim, length in zip(other.dims, other.shape, strict=True)
-        if dim == one.name
-    }
+def _along_itself(one: Made, wanted: Collection[int]) -> Made:
+    """Return an unlabelled field ``x`` as the coordinate that the dimension ``x`` of others asks for.
+
+    Parameters
+    ----------
+    one
+        The field.
+    wanted
+        Lengths of the dimensions that are called like it.
+    """
     unlabelled = one.dims == (f"{one.name}_dim_0",)
     return replace(one, dims=(one.name,)) if unlabelled and one.shape[0] in wanted else one
 

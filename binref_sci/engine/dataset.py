@@ -178,14 +178,17 @@ class SchemaLabels:
     """Labels of the output schema, by path: ``layers.[].weight``, ``named.{}``."""
 
     def __init__(self, made: Any) -> None:
+        self._exact: Mapping[str, Any] = made if isinstance(made, Mapping) else {}
         self._patterns: list[tuple[re.Pattern[str], Labels]] = []
-        if isinstance(made, Mapping):
-            for path, labels in made.items():
+        for path, labels in self._exact.items():
+            if "[]" in path or "{}" in path:
                 pattern = re.escape(path).replace(r"\[\]", r"\[\d+\]").replace(r"\{\}", ".+")
                 self._patterns.append((re.compile(pattern), Labels.from_json(labels)))
 
     def of(self, path: str, ndim: int) -> Labels:
         """Return the labels of a field; those of a list's elements lack its first axis."""
+        if path in self._exact:  # there may be thousands: one for each block of a Jacobian
+            return Labels.from_json(self._exact[path])
         for pattern, labels in self._patterns:
             if pattern.fullmatch(path):
                 return labels
