@@ -1,5 +1,6 @@
 """Derived endpoints: they agree with each other, with the truth and with finite differences."""
 
+import itertools
 import math
 import os
 import time
@@ -474,6 +475,25 @@ def test_a_product_that_does_not_fit_is_named(tmp_path, product, reason):
     else:
         with pytest.raises(ComponentError, match=reason):
             make()
+
+
+def test_products_that_become_wider_are_refused_and_not_cut(tmp_path):
+    def wider(product):
+        numbers = itertools.count()
+        return lambda **asked: {
+            key: np.asarray(made).astype("f4" if next(numbers) == 0 else "f8")
+            for key, made in product(**asked).items()
+        }
+
+    for make in (
+        lambda: jacobian_from_vjp(
+            wider(streaming_vjp), streaming, INPUTS, {"x"}, {"y"}, output_path=tmp_path
+        ),
+        lambda: jacobian_from_jvp(wider(streaming_jvp), INPUTS, {"x"}, {"y"}, output_path=tmp_path),
+    ):
+        with pytest.raises(ComponentError, match="dtype float64 after float32 before"):
+            make()
+        assert not any(tmp_path.iterdir())
 
 
 def test_without_a_place_to_write_there_is_an_error():

@@ -100,7 +100,7 @@ class Block:
         Raises
         ------
         ComponentError
-            If it has another shape or kind of number.
+            If it has another shape, or numbers that those before have no room for.
         """
         data = self.fitted(row, self.inner)
         write_at(self._fd, data, self._end)
@@ -153,13 +153,14 @@ class Block:
         Raises
         ------
         ComponentError
-            If it has another shape or kind of number.
+            If it has another shape, or numbers that those before have no room for.
         """
         array = np.asarray(value)
         if array.shape != shape:
             raise ComponentError(f"{self.what} has shape {array.shape}, expected {shape}")
         if array.dtype != self.dtype:
-            if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            rule: Any = "safe" if array.dtype.kind in "fc" else "same_kind"  # no digits are lost
+            if not np.can_cast(array.dtype, self.dtype, rule):
                 raise ComponentError(
                     f"{self.what} has dtype {array.dtype.name} after {self.dtype.name} before"
                 )
