@@ -339,6 +339,39 @@ def test_a_group_whose_dimension_differs_from_the_one_above_is_told_apart(tmp_pa
     assert tree["g/x"].shape == (3,)
 
 
+def test_a_nested_field_is_not_hidden_by_a_coordinate_of_the_group_above(tmp_path):
+    with BinrefWriter(
+        "u", dims=("time", "x"), coords={"x": [1.0, 2.0]}, output_path=tmp_path
+    ) as writer:
+        refs = [writer.write(np.full(2, n, "f8"), time=0.5 * n) for n in range(3)]
+    times, grid = (
+        BinrefArray.write(made, output_path=tmp_path) for made in (np.arange(4.0), np.eye(2))
+    )
+    respond(tmp_path, {"u": refs, "diag": {"time": times, "deep": {"x": grid, "time": 7.0}}})
+    for tree in (open_datatree(tmp_path), xr.open_datatree(tmp_path, engine=ENGINE)):
+        np.testing.assert_array_equal(tree["diag/time_"], np.arange(4.0))
+        np.testing.assert_array_equal(tree["diag/deep/x_"], np.eye(2))
+        assert float(tree["diag/deep/time_"]) == 7.0
+        np.testing.assert_array_equal(tree["diag/deep/time"], [0.0, 0.5, 1.0])  # inherited
+    np.testing.assert_array_equal(open_dataset(tmp_path, group="diag").time, np.arange(4.0))
+
+
+@pytest.mark.parametrize("path", [("x",), ("diag", "x")])
+def test_a_group_may_be_called_as_a_coordinate_above_it(tmp_path, path):
+    with BinrefWriter(
+        "u", dims=("time", "x"), coords={"x": [1.0, 2.0]}, output_path=tmp_path
+    ) as writer:
+        refs = [writer.write(np.full(2, n, "f8"), time=0.5 * n) for n in range(3)]
+    nested = {"v": BinrefArray.write(np.arange(4.0), output_path=tmp_path)}
+    for step in reversed(path):
+        nested = {step: nested}
+    respond(tmp_path, {"u": refs, **nested})
+    tree = open_datatree(tmp_path)
+    np.testing.assert_array_equal(tree["/".join(path)]["v"], np.arange(4.0))
+    assert tree["x_"].dims == ("x",)
+    np.testing.assert_array_equal(tree["x_"], [1.0, 2.0])
+
+
 # --- never stale
 
 

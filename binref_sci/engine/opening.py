@@ -136,6 +136,9 @@ def open_datatree(
 ) -> xr.DataTree:
     """Open what a run has written as a tree: nested results are groups.
 
+    A variable gets an underscore behind its name where a tree would show another thing in its
+    place: a coordinate that its group inherits, or a group of the same name.
+
     Parameters
     ----------
     source, chunks, mmap, storage_options, **kwargs

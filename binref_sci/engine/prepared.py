@@ -120,16 +120,21 @@ class Prepared(os.PathLike[str]):
         paths = [path for path in self._groups if path[: len(above)] == above]
         found: dict[str, xr.Dataset] = {}
         axes: dict[tuple[str, ...], Axes] = {}
+        inherited: dict[tuple[str, ...], set[Hashable]] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
-            made = self._within(path)
-            found["/" + "/".join(path[len(above) :])], axes[path] = self._decoded(
-                made,
+            ds, axes[path] = self._decoded(
+                self._within(path),
                 _attrs_of(self.attrs, path),
                 axes.get(path[:-1]) if path else None,
                 drop,
                 mmap=mmap,
                 decoders=decoders,
             )
+            below = {each[len(path) :] for each in paths if each[: len(path)] == path != each}
+            ds = _apart(ds, inherited.get(path[:-1], set()) if path != above else set(), below)
+            own = {name for name in ds.coords if ds.variables[name].dims == (name,)}
+            inherited[path] = inherited.get(path[:-1], set()) | own
+            found["/" + "/".join(path[len(above) :])] = ds
         return found
 
     def _within(self, group: tuple[str, ...]) -> list[Made]:
@@ -377,6 +382,34 @@ def _short(one: Made, taken: Collection[str]) -> Made:
     prefix = f"{one.name}_dim_"
     dims = tuple(f"{name}_dim_{d[len(prefix) :]}" if d.startswith(prefix) else d for d in one.dims)
     return replace(one, name=name, dims=dims)
+
+
+def _apart(
+    ds: xr.Dataset, above: Collection[Hashable], below: Collection[tuple[str, ...]]
+) -> xr.Dataset:
+    """Return the Dataset of a group without names that a tree takes for something else.
+
+    Parameters
+    ----------
+    above
+        Coordinates that it inherits, and shows in place of a variable of the same name.
+    below
+        Its groups, by path: a tree has no variable of the same name as one, and no coordinate
+        that a group inherits beside one.
+    """
+    groups, ends = {path[0] for path in below}, {path[-1] for path in below}
+    taken = {*ds.variables, *above, *groups, *ends}
+    names = {}
+    for name, one in ds.variables.items():
+        if name in groups or name in (ends if one.dims == (name,) else above):
+            names[name] = f"{name}_"
+            while names[name] in taken:
+                names[name] += "_"
+            taken.add(names[name])
+    if names:
+        ds = ds.rename_vars(names)
+        ds.set_close(_close)
+    return ds
 
 
 def _attrs_of(attrs: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, Any]:
