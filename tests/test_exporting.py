@@ -45,7 +45,7 @@ def run(tmp_path):
 def opened(path):
     with dask.config.set(scheduler="sync"):
         if path.suffix == ".nc":
-            return xr.open_dataset(path, engine="h5netcdf").load()
+            return xr.load_dataset(path, engine="h5netcdf")
         engine = {"engine": "kerchunk"} if path.suffix != ".zarr" else {"engine": "zarr"}
         keywords = {"consolidated": False} if path.suffix == ".zarr" else {}
         return xr.open_dataset(str(path), **engine, **keywords).load()
