@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -27,7 +26,6 @@ AnyPath = Path | RemotePath
 
 
 _SNIFFED = 256  # bytes of a file that tell what it is
-_LISTED = 1000  # entries of a folder among which a misspelled one is looked for
 _NETCDF = (b"\x89HDF", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _ZARR = frozenset(["zarr.json", ".zgroup", ".zarray"])
 _EXPECTED = f"expected {RESULTS_FILE}, {RUN_FILE} or journals (*{SUFFIX})"
@@ -140,8 +138,7 @@ def _near(path: AnyPath) -> str:
     if (there / f"{PREFIX}{missing}").exists():
         return f"{where}; did you mean {PREFIX + missing!r}?"
     with suppress(OSError):  # a folder that may not be listed
-        names = [entry.name for entry in itertools.islice(there.iterdir(), _LISTED)]
-        return where + meant(missing, names)
+        return where + meant(missing, (entry.name for entry in there.iterdir()))
     return where
 
 
