@@ -23,8 +23,9 @@ from binref_sci.engine.regions import resolve_region
 from binref_sci.engine.saved import decoded
 from binref_sci.engine.target import BufferTarget
 from binref_sci.errors import WriterError
+from binref_sci.folders import made_folder
 from binref_sci.journal import Journal
-from binref_sci.storage import hidden_beside, made_folder
+from binref_sci.storage import hidden_beside
 
 
 class Saving:

@@ -16,10 +16,11 @@ from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError, StoreError
+from binref_sci.folders import is_url
 from binref_sci.hints import meant
 from binref_sci.journal import MAGIC, SUFFIX, locked
 from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE
-from binref_sci.storage import Root, is_url, place_of, root_of
+from binref_sci.storage import Root, place_of, root_of
 from binref_sci.storage.remote import RemotePath, asked
 
 AnyPath = Path | RemotePath
