@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 _LONGEST_VALUE: Final = 200  # characters
 _LONGEST_MESSAGE: Final = 2000
+_MOST_NAMES: Final = 20
 _MOST_FAULTS: Final = 10  # in one line; all of them stand beside it
 
 _SHORT: Final = reprlib.Repr()
@@ -16,7 +18,7 @@ _SHORT.maxlist = _SHORT.maxtuple = 16
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it: one line of bounded length, whatever somebody sent.
+    """Return a value as a message shows it: of bounded length, whatever somebody sent.
 
     Examples
     --------
@@ -38,6 +40,20 @@ def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
     """
     half = (most - 5) // 2
     return text if len(text) <= most else f"{text[: most - 5 - half]} ... {text[-half:]}"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return what there is, for a message that tells of something else.
+
+    Examples
+    --------
+    >>> listed(["x", "layers.[0].w"]), listed([])
+    ("'x', 'layers.[0].w'", 'none')
+    """
+    rest = iter(names)
+    found = [shown(name) for name in itertools.islice(rest, _MOST_NAMES)]
+    more = sum(1 for _ in rest)
+    return ", ".join([*found, *([f"and {more} more"] if more else [])]) or "none"
 
 
 def fault(loc: Iterable[str | int], message: str, kind: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Names that several floors know: of a run, of the files in its folder, of the output formats.
+"""Names that several floors know: of a run, of the files in its folder, of formats and codecs.
 
 Whoever needs no more than a name loads no more than this: a server starts without NumPy.
 """
@@ -21,6 +21,9 @@ SCRATCH_PREFIX: Final = ".scratch-"
 
 OUTPUT_FORMATS: Final = ("json", "json+base64", "json+binref")
 """How the arrays of a response can be written; also the media types after ``application/``."""
+
+COMPRESSIONS: Final = ("lz4",)
+"""Codecs of the wire format: ``lz4`` is one LZ4 frame an array."""
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 

@@ -11,9 +11,7 @@ import numpy as np
 from binref_sci.dtypes import checked_count, checked_shape, dtype_on_disk, nbytes_of
 from binref_sci.errors import InvalidReferenceError
 from binref_sci.messages import shown
-
-COMPRESSIONS = ("lz4",)
-"""Codecs of the wire format: ``lz4`` is one LZ4 frame an array."""
+from binref_sci.naming import COMPRESSIONS
 
 
 def checked_compression(compression: str | None) -> str | None:

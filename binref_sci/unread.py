@@ -74,13 +74,12 @@ class Unread:
         )
 
     def _refused(self, other: object = None) -> Any:
-        if isinstance(other, Number | list | tuple | Unread | None) and not isinstance(
-            other, np.generic
-        ):
-            raise TypeError(
-                f"a {type(self).__name__} lies on disk and has no arithmetic: {self._ways()}"
-            )
-        return NotImplemented  # an array reads it, a DataArray or a dask array too
+        plain = isinstance(other, Number | list | tuple | Unread | None)
+        if not plain or isinstance(other, np.generic):
+            return NotImplemented  # an array reads it, a DataArray or a dask array too
+        raise TypeError(
+            f"a {type(self).__name__} lies on disk and has no arithmetic: {self._ways()}"
+        )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refused

@@ -1307,6 +1307,16 @@ def test_an_array_that_is_not_there_is_told_with_those_that_are(tmp_path):
     assert {**found} == found
 
 
+def test_of_many_arrays_the_message_names_some(tmp_path):
+    with BinrefWriter(output_path=tmp_path) as writer:
+        for length in range(1, 61):
+            writer.write(np.zeros(length))
+    found = open_references(tmp_path)
+    match = r"'snapshots\.\[19\]', and 40 more; did you mean .*'snapshots\.\[6\]'"
+    with pytest.raises(KeyError, match=match):
+        found["snapshots.[66]"]
+
+
 def test_a_coordinate_that_no_dims_place_is_told(tmp_path):
     with BinrefWriter("u", coords={"x": np.arange(3.0)}, output_path=tmp_path) as writer:
         writer.write(np.zeros(3))

@@ -8,7 +8,8 @@ from functools import lru_cache
 from binref_sci.call import output_path as running_output_path
 from binref_sci.call import running_call
 from binref_sci.errors import BufferNotFoundError, NoOutputPathError
-from binref_sci.storage import found_before, made_folder, status_of
+from binref_sci.folders import made_folder
+from binref_sci.storage import found_before, status_of
 
 _CLOCK_GRAIN_NS = 20_000_000
 """How far a file's time stamp may lag behind the clock: kernels stamp at their tick."""

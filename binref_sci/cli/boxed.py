@@ -34,8 +34,8 @@ from binref_sci.errors import (
     PayloadError,
     Terminated,
 )
+from binref_sci.folders import local_folder
 from binref_sci.naming import RESULTS_FILE
-from binref_sci.storage import local_folder
 
 PREFIX = "image:"
 

@@ -16,8 +16,8 @@ from binref_sci.array import BinrefArray
 from binref_sci.client.result import Result
 from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError
+from binref_sci.messages import listed
 from binref_sci.operators import MatrixOperator
-from binref_sci.runtime import paths
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Blocks:
             known = (f"{one}, {other}" for one, row in self.arrays.items() for other in row)
             raise KeyError(
                 f"there is no block of output {output!r} by input {wrt!r}; there are "
-                f"{paths.listed(known)}"
+                f"{listed(known)}"
             ) from error
 
     def output_ndim(self, output: str, wrt: str) -> int:

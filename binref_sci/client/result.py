@@ -14,7 +14,7 @@ from binref_sci.array import BinrefArray
 from binref_sci.client.replies import field_path
 from binref_sci.engine.opening import dataset_of
 from binref_sci.errors import FormatError, UnknownVariableError
-from binref_sci.hints import meant
+from binref_sci.hints import absent
 from binref_sci.html import Section, facts_html, size_text, sizes_text
 from binref_sci.trajectory import Trajectory
 
@@ -46,9 +46,7 @@ class Result(dict[str, Any]):
         self._labels = labels or {}
 
     def __missing__(self, name: object) -> NoReturn:
-        raise UnknownVariableError(
-            f"no output {name!r}; there are {', '.join(map(repr, self)) or 'none'}{meant(name, self)}"
-        )
+        raise UnknownVariableError(absent("output", name, self))
 
     def to_dataset(self, *, chunks: Any = {}) -> xr.Dataset:  # noqa: B006  # never written to
         """Return the outputs as a labelled Dataset; of lazy ones nothing is read but times.

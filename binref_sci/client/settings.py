@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binref_sci.errors import FormatError
+from binref_sci.folders import local_folder
 from binref_sci.runtime.encoder import checked_format
-from binref_sci.storage import local_folder
 
 
 @dataclass(frozen=True)

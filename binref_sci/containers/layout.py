@@ -24,8 +24,6 @@ LABEL_SCHEMA: Final = "binref-sci.schema"
 """OpenAPI document, JSON."""
 LABEL_METADATA: Final = "binref-sci.metadata"
 LABEL_PACKAGE: Final = "binref-sci.version"
-LABEL_URL: Final = "binref-sci.url"
-LABEL_OUTPUT: Final = "binref-sci.output-path"
 
 READY: Final = "binref-sci: serving "
 """What a server's log says, before name, version and address, when it answers."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from binref_sci.containers import keeper
 from binref_sci.containers.layout import USER
 from binref_sci.errors import PayloadError
-from binref_sci.storage import made_folder
+from binref_sci.folders import made_folder
 
 LENT: Final = ".binref-sci-lent"
 

@@ -19,8 +19,9 @@ from binref_sci.engine.opening import open_dataset, open_datatree
 from binref_sci.engine.prepared import prepare_any
 from binref_sci.engine.virtual import check_names, plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
+from binref_sci.folders import local_folder
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import hidden_beside, local_folder
+from binref_sci.storage import hidden_beside
 
 _NEEDS: Final = {
     ".json": (),

@@ -41,11 +41,6 @@ class MappedArray:
         self._single = isinstance(array, BinrefArray)
         self._views: dict[int, NDArray[Any]] = {}
 
-    @property
-    def unmapped(self) -> Trajectory | BinrefArray:
-        """The array that reads instead."""
-        return self._array
-
     def __getitem__(self, key: Any) -> Any:
         """Return a view where all that is asked for lies in one buffer, else read."""
         stored = self._array.stored

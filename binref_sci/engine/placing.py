@@ -23,8 +23,9 @@ from binref_sci.engine.regions import resolve_region
 from binref_sci.engine.saved import decoded
 from binref_sci.engine.target import BufferTarget
 from binref_sci.errors import WriterError
+from binref_sci.folders import made_folder
 from binref_sci.journal import Journal
-from binref_sci.storage import hidden_beside, made_folder
+from binref_sci.storage import hidden_beside
 
 
 class Saving:
@@ -57,18 +58,12 @@ class Saving:
     ) -> None:
         """Save new variables, or new parts of them."""
         there = None if replaces else self._before
-        old = (
-            {path: Before(group, self._target) for path, group in there.groups.items()}
-            if (there is not None)
-            else {}
-        )
-        encoded: dict[str, Encoded] = {}
-        if (
-            append_dim is not None
-            and old
-            and all(append_dim not in ds.dims for ds in groups.values())
-        ):
+        stays = {} if there is None else there.groups
+        old = {path: Before(group, self._target) for path, group in stays.items()}
+        appends = append_dim is not None and bool(old)
+        if appends and all(append_dim not in ds.dims for ds in groups.values()):
             raise WriterError(f"append_dim is {append_dim!r}, but no variable has it")
+        encoded: dict[str, Encoded] = {}
         for path, ds in groups.items():
             mine = old.get(path) if append_dim is not None else None
             like = None if mine is None else mine.continued(append_dim)

@@ -14,7 +14,7 @@ from binref_sci.engine import journals
 from binref_sci.engine.results import read_results
 from binref_sci.engine.source import find
 from binref_sci.errors import UnknownVariableError
-from binref_sci.hints import meant
+from binref_sci.hints import absent
 from binref_sci.trajectory import Trajectory
 
 
@@ -22,9 +22,7 @@ class References(dict[str, BinrefArray | Trajectory | NDArray[Any]]):
     """Arrays of a run by their path; one that is not there is told with those that are."""
 
     def __missing__(self, path: object) -> NoReturn:
-        raise UnknownVariableError(
-            f"no array {path!r}; there are {', '.join(map(repr, self)) or 'none'}{meant(path, self)}"
-        )
+        raise UnknownVariableError(absent("array", path, self))
 
 
 def open_references(

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-Region = Mapping[str, slice]
-
 
 def resolve_region(region: Any, new: xr.Dataset, old: xr.Dataset) -> dict[str, slice]:
     """Return a region as slices with start and stop.

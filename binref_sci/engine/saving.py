@@ -12,7 +12,7 @@ import xarray as xr
 from binref_sci.engine.before import Mode, manifest_before
 from binref_sci.engine.encoding import datasets_of
 from binref_sci.engine.placing import Saving
-from binref_sci.storage import local_folder
+from binref_sci.folders import local_folder
 
 Durability = Literal["process", "power"]
 

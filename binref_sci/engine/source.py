@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,17 +16,17 @@ from fsspec.implementations.local import LocalFileSystem
 
 from binref_sci.engine.manifest import manifest_of
 from binref_sci.errors import BufferNotFoundError, FormatError, StoreError
+from binref_sci.folders import is_url
 from binref_sci.hints import meant
 from binref_sci.journal import MAGIC, SUFFIX, locked
 from binref_sci.naming import PREFIX, RESULTS_FILE, RUN_FILE
-from binref_sci.storage import Root, is_url, place_of, root_of
+from binref_sci.storage import Root, place_of, root_of
 from binref_sci.storage.remote import RemotePath, asked
 
 AnyPath = Path | RemotePath
 
 
 _SNIFFED = 256  # bytes of a file that tell what it is
-_LISTED = 1000  # entries of a folder among which a misspelled one is looked for
 _NETCDF = (b"\x89HDF", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _ZARR = frozenset(["zarr.json", ".zgroup", ".zarray"])
 _EXPECTED = f"expected {RESULTS_FILE}, {RUN_FILE} or journals (*{SUFFIX})"
@@ -140,8 +139,7 @@ def _near(path: AnyPath) -> str:
     if (there / f"{PREFIX}{missing}").exists():
         return f"{where}; did you mean {PREFIX + missing!r}?"
     with suppress(OSError):  # a folder that may not be listed
-        names = [entry.name for entry in itertools.islice(there.iterdir(), _LISTED)]
-        return where + meant(missing, names)
+        return where + meant(missing, (entry.name for entry in there.iterdir()))
     return where
 
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from binref_sci.errors import FormatError
+from binref_sci.folders import local_folder
 from binref_sci.notebook.animated import GIF_FPS
 from binref_sci.notebook.reducing import HOW
 from binref_sci.notebook.scene import Scene
-from binref_sci.storage import hidden_beside, local_folder
+from binref_sci.storage import hidden_beside
 
 SUFFIXES: Final = (".mp4", ".gif", ".webp", ".apng", ".png", ".html")
 

@@ -23,9 +23,10 @@ from binref_sci.array import BinrefArray
 from binref_sci.call import output_path as running_output_path
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import ComponentError
+from binref_sci.folders import made_folder
 from binref_sci.naming import SCRATCH_PREFIX
 from binref_sci.reference import ArrayRef
-from binref_sci.storage import OpenBuffer, create_buffer, made_folder, read_into, write_at
+from binref_sci.storage import OpenBuffer, create_buffer, read_into, write_at
 
 _TURNED: Final = 4 * 1024 * 1024  # bytes of a panel turned at a time
 _SHORT_ROW: Final = 8 * 1024  # bytes up to which writing a row costs less than a system call

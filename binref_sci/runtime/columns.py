@@ -142,9 +142,8 @@ class _Panels:
     def add(self, column: Mapping[str, NDArray[Any]]) -> None:
         """Take the next column of each block."""
         for output, block in self._blocks.items():
-            self._filling[output][self._held] = block.fitted(column[output], block.outer).reshape(
-                -1
-            )
+            values = block.fitted(column[output], block.outer)
+            self._filling[output][self._held] = values.reshape(-1)
         self._held += 1
         if self._held == self._width and not self._all_fit:
             self._settle()

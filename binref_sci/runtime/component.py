@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from binref_sci.errors import ComponentError, PayloadError
-from binref_sci.naming import OUTPUT_FORMATS
+from binref_sci.naming import COMPRESSIONS, OUTPUT_FORMATS
 from binref_sci.runtime import models
 from binref_sci.runtime.config import UNKNOWN_VERSION, identity
 from binref_sci.runtime.gradients.kinds import GRADIENTS
@@ -22,8 +22,6 @@ from binref_sci.runtime.openapi import described_endpoints, title_of
 API_FILE: Final = "tesseract_api.py"
 ENDPOINTS: Final = ("apply", *GRADIENTS, "abstract_eval")
 """Endpoints that can be called; `apply` is the one every component has."""
-
-COMPRESSIONS: Final = ("lz4",)
 
 
 class Component:

@@ -29,8 +29,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray, Layout
 from binref_sci.dtypes import nbytes_of, to_stored
 from binref_sci.errors import FormatError
-from binref_sci.naming import OUTPUT_FORMATS
-from binref_sci.reference import COMPRESSIONS
+from binref_sci.naming import COMPRESSIONS, OUTPUT_FORMATS
 from binref_sci.runtime.references import References, Run, require_whole, runs_of
 from binref_sci.runtime.schema import ShapeDType, array_to_json
 from binref_sci.runtime.skeleton import Skeleton

@@ -8,8 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from binref_sci.hints import meant
-from binref_sci.messages import fault
-from binref_sci.runtime import paths
+from binref_sci.messages import fault, listed
 from binref_sci.runtime.models import is_model, parts
 
 _HINTS: Final = 20  # for the first faults: looking for names that are near takes time
@@ -43,7 +42,7 @@ def _hint(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) -> str:
     if len(loc) == 1 and inputs is not None and name in _names(inputs.annotation):
         return f'; it belongs into the inputs: {{"inputs": {{"{name}": ...}}}}'
     known = list(dict.fromkeys(_known(model, loc[:-1])))
-    return meant(name, known) or f"; there are {paths.listed(iter(known))}"
+    return meant(name, known) or f"; there are {listed(known)}"
 
 
 def _known(model: type[BaseModel], loc: Sequence[str | int]) -> Iterator[str]:

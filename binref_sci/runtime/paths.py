@@ -8,7 +8,6 @@ tesseract-core's.
 
 from __future__ import annotations
 
-import itertools
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +21,6 @@ from binref_sci.runtime.gradients.arrays import holding
 from binref_sci.runtime.models import ITEM, VALUE
 from binref_sci.runtime.schema import ArrayType
 from binref_sci.trajectory import Trajectory
-
-SHOWN: Final = 20
-"""How many paths a message lists."""
-
 
 _ESCAPED: Final = re.compile(r"\\(.?)", re.DOTALL)
 
@@ -354,16 +349,3 @@ def _children(tree: Any) -> Iterator[tuple[Step, Any]]:
     elif isinstance(tree, list | tuple | Trajectory):
         for index, value in enumerate(tree):
             yield Step("item", str(index)), value
-
-
-def listed(paths: Iterator[str]) -> str:
-    """Return paths for a message.
-
-    Examples
-    --------
-    >>> listed(iter(["x", "layers.[0].w"]))
-    "'x', 'layers.[0].w'"
-    """
-    found = [shown(path) for path in itertools.islice(paths, SHOWN)]
-    more = sum(1 for _ in paths)
-    return ", ".join([*found, *([f"and {more} more"] if more else [])]) or "none"

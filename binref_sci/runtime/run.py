@@ -20,6 +20,7 @@ import orjson
 
 from binref_sci.call import Call
 from binref_sci.errors import PayloadError
+from binref_sci.folders import local_folder, made_folder
 from binref_sci.journal import hold, locked
 from binref_sci.naming import (
     PREFIX,
@@ -29,7 +30,7 @@ from binref_sci.naming import (
     checked_run_id,
     is_run_id,
 )
-from binref_sci.storage import local_folder, made_folder, write_atomically
+from binref_sci.storage import write_atomically
 
 FORMAT: Final = 1
 

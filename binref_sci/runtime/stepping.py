@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from binref_sci.call import running_call
 from binref_sci.errors import ComponentError
-from binref_sci.messages import shown
+from binref_sci.messages import listed, shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype
 from binref_sci.runtime.probing import Evaluation
@@ -205,7 +205,7 @@ def _steps(eps: Eps, chosen: list[str]) -> dict[str, float | None]:
     if missing or extra:
         raise ValueError(
             f"eps must have a step for each input that is differentiated by; missing: "
-            f"{paths.listed(iter(missing))}, not asked for: {paths.listed(iter(extra))}"
+            f"{listed(missing)}, not asked for: {listed(extra)}"
         )
     wrong = [path for path in chosen if not 0 < eps[path] < math.inf]
     if wrong:

@@ -12,11 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from binref_sci import naming
 from binref_sci.errors import FormatError
 from binref_sci.messages import shown
-from binref_sci.naming import OUTPUT_FORMATS
 
-COMPRESSIONS = ("none", "lz4")
+COMPRESSIONS = ("none", *naming.COMPRESSIONS)
 GPU_TRANSPORTS = ("none",)
 
 
@@ -47,7 +47,7 @@ class _Range:
 
 def offered_formats(*, has_output_path: bool) -> tuple[str, ...]:
     """Return what a server can produce; references need a folder they lie in."""
-    return OUTPUT_FORMATS if has_output_path else OUTPUT_FORMATS[:2]
+    return naming.OUTPUT_FORMATS if has_output_path else naming.OUTPUT_FORMATS[:2]
 
 
 def negotiate(accept: str | None, *, formats: Sequence[str], default: Encoding) -> Encoding:
@@ -73,9 +73,9 @@ def negotiate(accept: str | None, *, formats: Sequence[str], default: Encoding) 
     Examples
     --------
     >>> default = Encoding("json+base64", None)
-    >>> negotiate("application/json;q=0.5, */*;q=0.1", formats=OUTPUT_FORMATS, default=default)
+    >>> negotiate("application/json;q=0.5, */*;q=0.1", formats=naming.OUTPUT_FORMATS, default=default)
     Encoding(output_format='json', compression=None)
-    >>> negotiate("application/json+binref;compression=lz4", formats=OUTPUT_FORMATS, default=default)
+    >>> negotiate("application/json+binref;compression=lz4", formats=naming.OUTPUT_FORMATS, default=default)
     Encoding(output_format='json+binref', compression='lz4')
     """
     if accept is None or not accept.strip():

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from binref_sci.errors import FormatError, PayloadError, Terminated
+from binref_sci.folders import made_folder
 from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.server import negotiation
 from binref_sci.server.channel import Facts, Settings
 from binref_sci.server.launch import launch
 from binref_sci.server.negotiation import Encoding
-from binref_sci.storage import made_folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.finding import Identity, found_before, identity, size_of, status_of
-from binref_sci.storage.folders import Root, is_url, local_folder, made_folder, place_of, root_of
 from binref_sci.storage.reading import (
     Buffer,
     OpenBuffer,
@@ -15,6 +14,7 @@ from binref_sci.storage.reading import (
     truncated,
 )
 from binref_sci.storage.replacing import hidden_beside, sync_directory, write_atomically
+from binref_sci.storage.roots import Root, place_of, root_of
 from binref_sci.storage.writing import BUFFER_SUFFIX, create_buffer, write_at
 
 __all__ = [
@@ -28,9 +28,6 @@ __all__ = [
     "found_before",
     "hidden_beside",
     "identity",
-    "is_url",
-    "local_folder",
-    "made_folder",
     "map_buffer",
     "open_buffer",
     "opened_buffer",

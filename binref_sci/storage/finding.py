@@ -100,7 +100,7 @@ def missing(root: str | os.PathLike[str], relative: str, error: OSError) -> OSEr
     )
 
 
-# ... under a name too long, behind a loop of links, or a socket instead
+# Nor is there one under a name too long, behind a loop of links, or where a socket lies.
 _NO_SUCH_FILE = {
     errno.ENOENT,
     errno.ENOTDIR,

@@ -12,7 +12,8 @@ import orjson
 from binref_sci.dtypes import DTYPES, checked_shape, nbytes_of
 from binref_sci.errors import BinrefError, InvalidReferenceError, PayloadError
 from binref_sci.messages import shown
-from binref_sci.reference import COMPRESSIONS, ArrayRef
+from binref_sci.naming import COMPRESSIONS
+from binref_sci.reference import ArrayRef
 from binref_sci.wire.messages import at
 from binref_sci.wire.places import LARGEST, format_buffer, parse_buffer
 

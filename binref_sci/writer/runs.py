@@ -49,8 +49,9 @@ known_runs = Runs()
 def run_of_call(directory: str) -> str:
     """Return the run of the running call if a writer writes into its run directory, else ""."""
     call = running_call()
-    inside = call is not None and os.path.abspath(call.run_directory) == directory
-    return call.run_id if call is not None and inside else ""
+    if call is None or os.path.abspath(call.run_directory) != directory:
+        return ""
+    return call.run_id
 
 
 def _running_call(directory: str) -> str | None:

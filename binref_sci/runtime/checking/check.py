@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +29,9 @@ from binref_sci.runtime.printing import held_back
 from binref_sci.runtime.probing import fresh
 from binref_sci.runtime.run import RunDirectory
 from binref_sci.runtime.stepping import LostStepError, Stepping
+
+_Key = tuple[str, str, str]  # endpoint, output, input
+_Error = tuple[float, str]  # how large it is, and what went wrong if that is infinite
 
 _ROUNDING: Final = 4.0  # roundings of an output that are allowed for in a difference
 
@@ -69,22 +72,43 @@ class Check:
         self, endpoints: list[str], directions: int, random: np.random.Generator
     ) -> Iterator[Comparison]:
         """Yield all comparisons."""
-        worst: dict[tuple[str, str, str], tuple[float, str]] = {}
+        sums = [Together(self._cotangents(random)) for _ in range(directions)]
+        keys = itertools.product(endpoints, self.outputs, self.inputs)
+        yield from self._worst(self._one_by_one(endpoints, sums, random), keys)
+        if len(self.inputs) == len(self.outputs) == 1:
+            return  # all at once is the same
+        products = [each for each in endpoints if each != "jacobian"]
+        at_once = (
+            found
+            for endpoint, together in itertools.product(products, sums)
+            for found in together.errors(endpoint, self._ask, self._tolerance)
+        )
+        yield from self._worst(at_once)
+
+    def _worst(
+        self, found: Iterable[tuple[_Key, _Error]], keys: Iterable[_Key] = ()
+    ) -> Iterator[Comparison]:
+        """Yield the largest error of each key: of `keys` in their order, then as they come."""
+        worst: dict[_Key, _Error] = dict.fromkeys(keys, (0.0, ""))
+        for key, error in found:
+            worst[key] = max(worst.get(key, error), error)
+        for key, (size, reason) in worst.items():
+            yield Comparison(*key, size, self._tolerance(*key[1:]), reason)
+
+    def _one_by_one(
+        self, endpoints: list[str], sums: list[Together], random: np.random.Generator
+    ) -> Iterator[tuple[_Key, _Error]]:
+        """Yield the errors of each output by each input along each direction; add them up."""
         jacobian: Any = None
         if "jacobian" in endpoints:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
-        several = [each for each in endpoints if each != "jacobian"]
-        if len(self.inputs) == len(self.outputs) == 1:
-            several = []
-        sums = [Together(self._cotangents(random)) for _ in range(directions)]
         for path in self.inputs:
             point = np.asarray(paths.get(self.values, path))
             steps = self._stepping(path)
             for together in sums:
                 tangent = drawn(random, point.shape, point.dtype)
                 slopes = self._slopes(path, steps, tangent)
-                if several:
-                    together.add(path, tangent, slopes)
+                together.add(path, tangent, slopes)
                 for endpoint in endpoints:
                     made = jacobian
                     if endpoint == "jacobian_vector_product":
@@ -95,17 +119,7 @@ class Check:
                             found = self._compare(key, tangent, slopes[output], made, random)
                         except (BinrefError, OSError) as failure:
                             found = math.inf, str(failure)
-                        worst[key] = max(worst.get(key, (0.0, "")), found)
-        for endpoint in endpoints:
-            for output, path in itertools.product(self.outputs, self.inputs):
-                error, reason = worst.pop((endpoint, output, path))
-                allowed = self._tolerance(output, path)
-                yield Comparison(endpoint, output, path, error, allowed, reason)
-        for endpoint, together in itertools.product(several, sums):
-            for key, found in together.errors(endpoint, self._ask, self._tolerance):
-                worst[key] = max(worst.get(key, (0.0, "")), found)
-        for key, (error, reason) in worst.items():
-            yield Comparison(*key, error, self._tolerance(*key[1:]), reason)
+                        yield key, found
 
     def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
         known = ((output, self.known[output]) for output in self.outputs)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, PayloadError
-from binref_sci.messages import shown
+from binref_sci.messages import listed, shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.check import Check
 from binref_sci.runtime.checking.comparison import Comparison
@@ -84,22 +85,10 @@ def check_gradients(
     chosen = _chosen(endpoints, there, f"gradient endpoint of component {component.name!r}")
     with scratch(folder) as place:
         run = RunDirectory(place)
-        try:
-            with entering(run.call):
-                made = component.module.apply(fresh(values))
-                fields = component.output_schema, component.input_schema
-                if not isinstance(made, fields[0]):
-                    made = fields[0].model_validate(made)
-                known = {
-                    path: np.asarray(paths.get(made, path)) for path in _existing(made, fields[0])
-                }
-        except (Exception, SystemExit) as error:
-            raise ComponentError(
-                f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
-            ) from error
+        known = _known(component, values, run)
         filled = {
             path: np.asarray(paths.get(values, path)).dtype
-            for path in _existing(values, fields[1])
+            for path in paths.existing(values, component.input_schema)
             if np.size(paths.get(values, path))
         }
         floating = [path for path, dtype in filled.items() if dtype.kind in "fc"]
@@ -118,13 +107,26 @@ def check_gradients(
                     )
 
 
-def _existing(tree: Any, schema: type[BaseModel]) -> list[str]:
-    return list(paths.existing(tree, schema))
+def _known(component: Component, values: BaseModel, run: RunDirectory) -> dict[str, NDArray[Any]]:
+    """Return the differentiable outputs at some inputs by path."""
+    schema = component.output_schema
+    try:
+        with entering(run.call):
+            made = component.module.apply(fresh(values))
+            if not isinstance(made, schema):
+                made = schema.model_validate(made)
+            return {
+                path: np.asarray(paths.get(made, path)) for path in paths.existing(made, schema)
+            }
+    except (Exception, SystemExit) as error:
+        raise ComponentError(
+            f"component {component.name!r} failed in apply: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _chosen(asked: list[str] | None, there: list[str], what: str) -> list[str]:
     wrong = [each for each in asked or () if each not in there]
     if wrong or not there:
         first = f"{shown(wrong[0])} is no {what}" if wrong else f"there is no {what}"
-        raise PayloadError(f"{first}; there are {paths.listed(iter(there))}")
+        raise PayloadError(f"{first}; there are {listed(there)}")
     return list(dict.fromkeys(asked or there))

@@ -49,9 +49,9 @@ class Together:
     """
 
     cotangents: dict[str, NDArray[Any]]
-    _tangents: dict[str, NDArray[Any]] = field(default_factory=dict)
-    _outputs: dict[str, _Sum] = field(default_factory=dict)
-    _inputs: dict[str, _Sum] = field(default_factory=dict)
+    _tangents: dict[str, NDArray[Any]] = field(init=False, default_factory=dict)
+    _outputs: dict[str, _Sum] = field(init=False, default_factory=dict)
+    _inputs: dict[str, _Sum] = field(init=False, default_factory=dict)
 
     def add(
         self, path: str, tangent: NDArray[Any], slopes: Mapping[str, tuple[NDArray[Any], float]]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from binref_sci import wire
 from binref_sci.errors import BinrefError, PayloadError
-from binref_sci.messages import fault, shown
+from binref_sci.messages import fault, listed, shown
 from binref_sci.runtime import models, paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype, fitting, holding, told
 from binref_sci.runtime.gradients.kinds import Asked, Gradient, Point
@@ -86,14 +86,14 @@ def _vector(
     given: dict[str, Any] = getattr(payload, name)
     wanted = set(chosen)
     for path in [path for path in given if path not in wanted]:
-        message = f"{shown(path)} is not among {which}: {paths.listed(iter(chosen))}"
+        message = f"{shown(path)} is not among {which}: {listed(chosen)}"
         faults.append(fault((name, path), message, "extra_key"))
     made: dict[str, Any] = {}
     for path in chosen:
         if path not in given:
             message = (
                 f"{shown(path)} is missing: {name} needs an array for each of {which}; "
-                f"it has {paths.listed(iter(given))}"
+                f"it has {listed(given)}"
             )
             faults.append(fault((name, path), message, "missing_key"))
         elif path in fields:
@@ -134,22 +134,11 @@ def require_outputs(asked: Asked, shapes: Any, schema: type[BaseModel]) -> None:
     for index, output in enumerate(asked.outputs):
         try:
             found = paths.get(shapes, output)
+            wrong = f"{shown(output)} is None for these inputs" if found is None else ""
         except paths.PathError as error:
-            message = f"{shown(output)}: {error}; differentiable are {_offered_by(shapes, schema)}"
-            faults.append(fault((asked.gradient.outputs, index), message, "path"))
-            continue
-        if found is None:
-            message = (
-                f"{shown(output)} is None for these inputs; differentiable are "
-                f"{_offered_by(shapes, schema)}"
-            )
-            faults.append(fault((asked.gradient.outputs, index), message, "path"))
-            continue
-        if found is None:
-            message = (
-                f"{shown(output)} is None for these inputs; differentiable are "
-                f"{_offered_by(shapes, schema)}"
-            )
+            wrong = f"{shown(output)}: {error}"
+        if wrong:
+            message = f"{wrong}; differentiable are {_offered_by(shapes, schema)}"
             faults.append(fault((asked.gradient.outputs, index), message, "path"))
             continue
         shape = _shape_of(found)
@@ -196,7 +185,7 @@ def _shape_of(found: Any) -> tuple[int, ...] | None:
 
 def _offered_by(made: Any, schema: type[BaseModel]) -> str:
     if isinstance(made, schema):
-        return paths.listed(paths.existing(made, schema))
+        return listed(paths.existing(made, schema))
     return _offered(schema, None)
 
 
@@ -239,8 +228,8 @@ def _differentiable(
 
 def _offered(schema: type[BaseModel], tree: BaseModel | None) -> str:
     if tree is not None:
-        return paths.listed(paths.existing(tree, schema))
-    return paths.listed(iter(models.differentiable(schema)))
+        return listed(paths.existing(tree, schema))
+    return listed(models.differentiable(schema))
 
 
 def _along(fields: tuple[ArrayType, ...], value: Any, point: Any) -> Any:

@@ -12,7 +12,7 @@ from binref_sci import wire
 from binref_sci.array import BinrefArray
 from binref_sci.dtypes import checked_dtype
 from binref_sci.errors import BinrefError, ComponentError
-from binref_sci.messages import shown
+from binref_sci.messages import listed, shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype, fits, fitting, holding, told
 from binref_sci.runtime.gradients.kinds import Asked, Point
@@ -79,12 +79,12 @@ def _keyed(made: Any, wanted: tuple[str, ...], where: str, which: str) -> dict[s
         )
     missing = [path for path in wanted if path not in made]
     if missing:
-        raise ComponentError(f"{where or 'it'} lacks {paths.listed(iter(missing))} of {which}")
+        raise ComponentError(f"{where or 'it'} lacks {listed(missing)} of {which}")
     known = set(wanted)
     extra = [path for path in made if path not in known]
     if extra:
         raise ComponentError(
-            f"{where or 'it'} holds {paths.listed(map(str, extra))}, which is not among {which}"
+            f"{where or 'it'} holds {listed(map(str, extra))}, which is not among {which}"
         )
     return {path: made[path] for path in wanted}
 

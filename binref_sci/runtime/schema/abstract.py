@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import EllipsisType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, NonNegativeInt
@@ -12,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from binref_sci.dtypes import DTYPES, DTypeName
 from binref_sci.errors import BinrefError, PayloadError
 from binref_sci.runtime.schema.annotation import ArrayType, array_type, checked_key
-from binref_sci.runtime.schema.fitting import castable, mismatch
+from binref_sci.runtime.schema.fitting import castable, check_shape
 from binref_sci.runtime.schema.values import to_numpy
 
 
@@ -64,15 +63,7 @@ def abstract(field: ArrayType, value: Any) -> ShapeDType:
     else:  # a default of the schema
         array, _ = to_numpy(field, value, None)
         found = ShapeDType(shape=array.shape, dtype=array.dtype.name)
-    expected = field.expected_shape
-    if not isinstance(expected, EllipsisType) and (
-        len(expected) != len(found.shape)
-        or any(
-            want is not None and want != got
-            for want, got in zip(expected, found.shape, strict=True)
-        )
-    ):
-        raise mismatch(field, found.shape)
+    check_shape(field, found.shape)
     wanted = field.expected_dtype
     if wanted is None or found.dtype == wanted.name:
         return found

@@ -22,6 +22,22 @@ def mismatch(field: ArrayType, shape: tuple[int, ...]) -> PydanticCustomError:
     )
 
 
+def check_shape(field: ArrayType, shape: tuple[int, ...]) -> None:
+    """Check a shape that nothing will be broadcast to.
+
+    Raises
+    ------
+    PydanticCustomError
+        If it is not as declared.
+    """
+    expected = field.expected_shape
+    if not isinstance(expected, EllipsisType) and (
+        len(expected) != len(shape)
+        or any(want is not None and want != got for want, got in zip(expected, shape, strict=True))
+    ):
+        raise mismatch(field, shape)
+
+
 def check_layout(field: ArrayType, layout: Layout) -> None:
     """Check references by what they share, as `check_stored`; refuse blocks of a field.
 
@@ -53,12 +69,7 @@ def check_stored(field: ArrayType, shape: tuple[int, ...], dtype: np.dtype[Any])
     PydanticCustomError
         If shape or dtype differ from what the field declares.
     """
-    expected = field.expected_shape
-    if not isinstance(expected, EllipsisType) and (
-        len(expected) != len(shape)
-        or any(want is not None and want != got for want, got in zip(expected, shape, strict=True))
-    ):
-        raise mismatch(field, shape)
+    check_shape(field, shape)
     if field.expected_dtype is not None and dtype != field.expected_dtype:
         raise PydanticCustomError(
             "array_dtype_mismatch",

@@ -20,7 +20,7 @@ class Reading:
     Parameters
     ----------
     mode
-        ``"inputs"``, ``"outputs"`` or ``"abstract"``; see the module.
+        ``"inputs"``, ``"outputs"`` or ``"abstract"``; see `binref_sci.runtime.schema`.
     input_path
         Directory that references in inputs are resolved in; None refuses them.
     """

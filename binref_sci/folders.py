@@ -1,29 +1,17 @@
-"""Folders that a caller names: on this disk, or of a store."""
+"""Folders that a caller names to write into: on this disk, and made if they are missing.
+
+Apart from `storage`, so that a server makes its output path without NumPy.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Final
 
 from binref_sci.errors import FormatError
-from binref_sci.storage.remote import RemotePath
-
-Root = str | RemotePath
-"""Directory that references are relative to: an absolute path, or a folder of a store."""
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
-
-
-def place_of(root: Root) -> Path | RemotePath:
-    """Return a directory as a path."""
-    return root if isinstance(root, RemotePath) else Path(root)
-
-
-def root_of(place: Path | RemotePath) -> Root:
-    """Return a path as the directory that references are relative to."""
-    return place if isinstance(place, RemotePath) else os.fspath(place)
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -31,6 +19,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> is_url("s3://bucket/run"), is_url(Path("s3://bucket/run")), is_url("run:1/a")
     (True, True, False)
     """
