@@ -74,7 +74,7 @@ def chosen_frames(scene: Scene, frames: Any, index: int | None) -> Sequence[int]
             "every tenth frame"
         )
     else:
-        chosen = [scene.checked(int(i)) for i in frames]
+        chosen = [scene.checked(i) for i in frames]
     if not len(chosen):
         raise FormatError(
             f"there are no frames to save: {scene.dim!r} has {scene.n}"
