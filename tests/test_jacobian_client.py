@@ -206,9 +206,16 @@ def test_an_unknown_block_is_named(lazy):
         lazy.linear_operator("u", "nothing")
 
 
-def test_a_text_is_no_list_of_paths(sim):
+def test_what_is_no_list_of_paths_and_no_vector_by_path_is_told(sim):
+    inputs = {"field": FIELD}
     with pytest.raises(PayloadError, match=r"write \['field'\]"):
-        sim.jacobian({"field": FIELD}, "field", ["u"])
+        sim.jacobian(inputs, "field", ["u"])
+    with pytest.raises(PayloadError, match="given as a list, got None"):
+        sim.jacobian(inputs, ["field"], None)
+    with pytest.raises(PayloadError, match=r"^tangent_vector has .* got ndarray$"):
+        sim.jacobian_vector_product(inputs, ["field"], ["u"], FIELD)
+    with pytest.raises(PayloadError, match=r"^cotangent_vector has .* got list$"):
+        sim.vector_jacobian_product(inputs, ["field"], ["u"], [FIELD])
 
 
 def test_where_nothing_tells_the_output_the_caller_does(sim):

@@ -163,7 +163,7 @@ class Calls:
         asked = {
             "jvp_inputs": _paths(jvp_inputs),
             "jvp_outputs": _paths(jvp_outputs),
-            "tangent_vector": dict(tangent_vector),
+            "tangent_vector": _vector("tangent_vector", tangent_vector),
         }
         return self._product("jacobian_vector_product", inputs, asked, run_id, lazy)
 
@@ -199,7 +199,7 @@ class Calls:
         asked = {
             "vjp_inputs": _paths(vjp_inputs),
             "vjp_outputs": _paths(vjp_outputs),
-            "cotangent_vector": dict(cotangent_vector),
+            "cotangent_vector": _vector("cotangent_vector", cotangent_vector),
         }
         return self._product("vector_jacobian_product", inputs, asked, run_id, lazy)
 
@@ -290,13 +290,23 @@ class Calls:
         return output_format, lazy
 
 
-def _paths(chosen: Iterable[str]) -> list[str]:
+def _paths(chosen: Any) -> list[str]:
     """Return selected paths; sets in an order that is the same in every process."""
     if isinstance(chosen, str):
         raise PayloadError(
             f"paths are given as a list, got the text {chosen!r}; write [{chosen!r}]"
         )
+    if not isinstance(chosen, Iterable):
+        raise PayloadError(f"paths are given as a list, got {chosen!r}; name each, as ['x']")
     return sorted(chosen) if isinstance(chosen, Set) else list(chosen)
+
+
+def _vector(name: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise PayloadError(
+            f"{name} has an array for each path, as {{'x': array}}, got {type(given).__name__}"
+        )
+    return dict(given)
 
 
 def _checked(run_id: str | None) -> str | None:
