@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -28,18 +27,22 @@ def in_step(made: list[Made], again: Callable[[], list[Made]]) -> tuple[list[Mad
     again
         Looks at them again.
     """
-    streamed = [one for one in made if is_streamed(one)]
+    streamed = sorted(filter(is_streamed, made), key=lambda one: one.shape[0])
     common: dict[str, int] = {}
     later: dict[str, int] = {}
-    for one, other in itertools.permutations(streamed, 2):
-        count = other.shape[0]
-        if one.shape[0] <= count or not _begins_as(one, other):
-            continue
-        if one.shape[0] > count + 1:
-            later = later or {each.name: each.shape[0] for each in again()}
-            if later.get(other.name, 0) + 1 < one.shape[0]:
-                continue  # it is written more often
-        common[one.name] = min(common.get(one.name, count), count)
+    for one in streamed:
+        for other in streamed:
+            count = other.shape[0]
+            if count >= one.shape[0]:
+                break
+            if not _begins_as(one, other):
+                continue
+            if one.shape[0] > count + 1:
+                later = later or {each.name: each.shape[0] for each in again()}
+                if later.get(other.name, 0) + 1 < one.shape[0]:
+                    continue  # it is written more often
+            common[one.name] = count  # of the shortest
+            break
     return [_cut(one, common[one.name]) if one.name in common else one for one in made], [*common]
 
 
