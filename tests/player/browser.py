@@ -55,8 +55,13 @@ class Player:
         self.root = page.locator(".binref-player").nth(number)
         self.number = number
 
+    def _painted(self):
+        """Until what was done is painted: before, the page says what was."""
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+
     def wait(self):
         """Until the frame at the playhead is shown exactly."""
+        self._painted()
         self.page.wait_for_function(
             "k => { const root = document.querySelectorAll('.binref-player')[k];"
             " return root?.dataset.exact === '1' && root.dataset.shownIndex === root.dataset.index }",
@@ -66,6 +71,7 @@ class Player:
 
     def wait_for(self, **values):
         """Until the data attributes of the root have these values."""
+        self._painted()
         self.page.wait_for_function(
             "([k, values]) => { const { dataset } = document.querySelectorAll('.binref-player')[k];"
             " return Object.entries(values).every(([name, value]) => dataset[name] === value) }",
