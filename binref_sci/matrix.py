@@ -14,7 +14,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -26,7 +26,7 @@ from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
 from binref_sci.memory import page_aligned
 from binref_sci.ranges import together
-from binref_sci.storage import Buffer, map_buffer, open_buffer, read_into, require
+from binref_sci.storage import Buffer, kept_whole, map_range, open_buffer, read_into, require
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
@@ -94,7 +94,8 @@ class Matrix:
     row_axes
         How many axes count as rows.
     mmap
-        Map raw bytes instead of reading them. Compressed ones are read all the same.
+        Map raw bytes instead of reading them; None: where the system keeps others from
+        cutting the file meanwhile. Compressed ones are read all the same.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class Matrix:
 
     array: BinrefArray | NDArray[Any]
     row_axes: int
-    mmap: bool = False
+    mmap: bool | None = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.row_axes <= self.array.ndim:
@@ -174,11 +175,13 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             multiply(total, 0, 0, np.asarray(self.array).reshape(rows, columns))
             return total
-        if self.mmap and self.array.compressed_size is None:
-            blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
-            for row, column, block in _mapped(self.array, blocks, columns):
-                multiply(total, row, column, block)
-            return total
+        if self.mmap is not False and self.array.compressed_size is None:
+            with _mappable(self.array, leased=self.mmap is None) as (buffer, is_kept):
+                if is_kept():
+                    blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
+                    for row, column, block in _mapped(self.array, buffer, blocks, columns, is_kept):
+                        multiply(total, row, column, block)
+                    return total
         self._read(self.array, multiply, total, apart=apart)
         return total
 
@@ -231,20 +234,42 @@ def _blocks(rows: int, columns: int, most: int) -> Iterator[tuple[int, int, int,
         yield row, 0, min(step, rows - row), columns
 
 
+@contextmanager
+def _mappable(array: BinrefArray, *, leased: bool) -> Iterator[tuple[Buffer, Callable[[], bool]]]:
+    """Open the file; give it with what tells whether it may be mapped, now and later on."""
+    layout = array.layout
+    with (
+        open_buffer(layout.directory, layout.path) as buffer,
+        kept_whole(buffer) if leased else nullcontext(lambda: True) as is_kept,
+    ):
+        yield buffer, is_kept
+
+
 def _mapped(
-    array: BinrefArray, blocks: Iterator[tuple[int, int, int, int]], columns: int
+    array: BinrefArray,
+    buffer: Buffer,
+    blocks: Iterator[tuple[int, int, int, int]],
+    columns: int,
+    is_kept: Callable[[], bool],
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield first row, first column and what is there, mapped a window at a time."""
+    """Yield first row, first column and what is there, mapped a window at a time.
+
+    What is left when the file is kept no more is read.
+    """
     layout, itemsize = array.layout, array.dtype.itemsize
     end = nbytes_of(layout.shape, layout.dtype)
-    with open_buffer(layout.directory, layout.path) as buffer:
-        require(buffer, array.offset, end)  # now, and not when the last window is reached
+    require(buffer, array.offset, end)  # now, and not when the last window is reached
     window, opened = np.empty(0, np.uint8), 0
     for row, column, height, width in blocks:
         first, nbytes = (row * columns + column) * itemsize, height * width * itemsize
+        if not is_kept():
+            piece = page_aligned((height, width), array.dtype)
+            read_into(buffer, array.offset + first, piece)
+            yield row, column, piece
+            continue
         if first + nbytes > opened + len(window):
             length = min(max(WINDOW_BYTES, nbytes), end - first)
-            window = map_buffer(layout.directory, layout.path, array.offset + first, length)
+            window = map_range(buffer, array.offset + first, length)
             opened = first
         piece = window[first - opened : first - opened + nbytes].view(array.dtype)
         yield row, column, piece.reshape(height, width)

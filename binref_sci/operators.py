@@ -27,7 +27,8 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
     row_axes
         How many of its axes, from the first on, number the rows.
     mmap
-        Map the bytes, 64 MiB at a time, instead of copying them into blocks.
+        Map the bytes, 64 MiB at a time, instead of copying them into blocks. None, the
+        default: as long as the system keeps others from cutting the file meanwhile.
 
     Examples
     --------
@@ -37,7 +38,7 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy ships no ty
     """
 
     def __init__(
-        self, array: BinrefArray | NDArray[Any], row_axes: int, *, mmap: bool = False
+        self, array: BinrefArray | NDArray[Any], row_axes: int, *, mmap: bool | None = None
     ) -> None:
         self._matrix = Matrix(array, row_axes, mmap)
         super().__init__(self._matrix.dtype, self._matrix.shape)

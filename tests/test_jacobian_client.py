@@ -2,9 +2,12 @@
 
 import os
 import pickle
+import subprocess
 import sys
 import textwrap
+import time
 import tracemalloc
+from pathlib import Path
 
 import dask.array as da
 import fsspec
@@ -27,6 +30,7 @@ from binref_sci.errors import (
 from binref_sci.labels import Labels
 from binref_sci.matrix import Matrix
 from binref_sci.operators import MatrixOperator
+from binref_sci.storage import kept_whole, map_range, open_buffer
 from binref_sci.storage.remote import RemotePath
 
 COMPONENT = """
@@ -379,7 +383,64 @@ def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypat
         Matrix(stored, 1)._summed(50, np.ones(512), cut, apart=True)
 
 
-@pytest.mark.parametrize("mmap", [False, True])
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A matrix of 50 rows, of which a row is multiplied at a time."""
+    monkeypatch.setattr(matrix, "MAPPED_BYTES", 4096)
+    return BinrefArray.write(np.arange(50.0 * 512).reshape(50, 512), output_path=tmp_path)
+
+
+def cut_by_another(path):
+    """Begin to cut a file in another process; returns once it waits or is done."""
+    code = "import os, sys; print(flush=True); os.truncate(sys.argv[1], 4096)"
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    with process.stdout as said:
+        said.readline()
+    return process
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")
+def test_who_would_cut_a_matrix_waits_while_it_is_mapped(stored):
+    path, others = Path(stored.directory, stored.path), []
+
+    def cut(total, row, column, block):
+        total[row : row + 1] += block.sum()
+        if not row:
+            others.append(cut_by_another(path))
+            with open_buffer(stored.directory, stored.path) as buffer:
+                while kept_again(buffer):
+                    time.sleep(0.01)
+            assert block.sum() == np.arange(512.0).sum()
+            assert path.stat().st_size == stored.nbytes
+
+    def kept_again(buffer):
+        with kept_whole(buffer) as is_kept:  # none is given while another is asked back
+            return is_kept()
+
+    def multiply_until_it_is_cut():  # once it may be, that may take a moment
+        while True:
+            Matrix(stored, 1, None)._summed(50, np.ones(512), cut, apart=True)
+
+    with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
+        multiply_until_it_is_cut()
+    assert [other.wait(30) for other in others] == [0]
+
+
+def test_a_matrix_is_mapped_only_if_nobody_writes_to_it(stored, monkeypatch):
+    mapped = []
+    monkeypatch.setattr(
+        matrix, "map_range", lambda *given: mapped.append(given) or map_range(*given)
+    )
+    right = np.ones(512)
+    expected = stored.load() @ right
+    with Path(stored.directory, stored.path).open("r+b"):
+        np.testing.assert_array_equal(MatrixOperator(stored, 1) @ right, expected)
+    assert not mapped
+    np.testing.assert_array_equal(MatrixOperator(stored, 1) @ right, expected)
+    assert bool(mapped) == (sys.platform == "linux")
+
+
+@pytest.mark.parametrize("mmap", [False, True, None])
 def test_a_product_is_the_same_each_time(tmp_path, monkeypatch, mmap):
     monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(matrix, "MAPPED_BYTES", 4096)

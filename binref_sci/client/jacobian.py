@@ -118,7 +118,7 @@ class _Products:
         return made
 
     def linear_operator(
-        self, output: str, wrt: str, *, mmap: bool = False, output_ndim: int | None = None
+        self, output: str, wrt: str, *, mmap: bool | None = None, output_ndim: int | None = None
     ) -> MatrixOperator:
         """Return a block as a SciPy operator with a row for each element of the output.
 
@@ -130,9 +130,11 @@ class _Products:
         output, wrt
             Paths of output and input.
         mmap
-            Map the file, 64 MiB at a time, instead of reading it: products with what is in
-            the page cache are a third faster, those with many vectors twice as fast. A file that another program cuts
-            meanwhile then ends this process, so it is for files that nobody writes any more.
+            Map the file, 64 MiB at a time, instead of reading it, which takes up to twice as
+            long for what is in the page cache. A file that another program cuts while it is mapped ends this
+            process. So by default, None, it is mapped only where the system lets those who
+            would write to it wait for the product (a lease: Linux, local disks, files of this user that nobody
+            has open for writing), and read elsewhere. True maps it all the same, False reads it.
             Compressed blocks are read all the same.
         output_ndim
             How many axes of the block are the output's; needed only if neither the schema

@@ -2,10 +2,12 @@
 
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.finding import Identity, found_before, identity, size_of, status_of
+from binref_sci.storage.leasing import kept_whole
 from binref_sci.storage.reading import (
     Buffer,
     OpenBuffer,
     map_buffer,
+    map_range,
     open_buffer,
     opened_buffer,
     read_into,
@@ -28,7 +30,9 @@ __all__ = [
     "found_before",
     "hidden_beside",
     "identity",
+    "kept_whole",
     "map_buffer",
+    "map_range",
     "open_buffer",
     "opened_buffer",
     "place_of",

@@ -205,11 +205,14 @@ def map_buffer(
         As for reading.
     """
     with open_buffer(root, relative) as buffer:
-        if not isinstance(buffer, OpenBuffer):
-            raise InvalidReferenceError(f"{buffer.name!r} is no file of this machine to be mapped")
-        require(buffer, offset, nbytes)
-        start = offset - offset % mmap.ALLOCATIONGRANULARITY
-        mapped = mmap.mmap(
-            buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start
-        )
+        return map_range(buffer, offset, nbytes)
+
+
+def map_range(buffer: Buffer, offset: int, nbytes: int) -> NDArray[np.uint8]:
+    """Map bytes of an open buffer, as `map_buffer`; they stay when it is closed."""
+    if not isinstance(buffer, OpenBuffer):
+        raise InvalidReferenceError(f"{buffer.name!r} is no file of this machine to be mapped")
+    require(buffer, offset, nbytes)
+    start = offset - offset % mmap.ALLOCATIONGRANULARITY
+    mapped = mmap.mmap(buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start)
     return np.frombuffer(mapped, np.uint8, nbytes, offset - start)

@@ -1,0 +1,52 @@
+"""Files that nobody cuts while they are mapped."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from binref_sci.storage.reading import Buffer, OpenBuffer
+
+
+@contextmanager
+def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
+    """Have the system keep a file as long as it is; gives a function that tells if it still does.
+
+    What reads a mapped file behind its end is killed, so it must not be cut meanwhile. Under
+    a lease (``F_RDLCK``, fcntl(2)) whoever opens the file for writing, or cuts it, waits until
+    the lease is given back, which the function does when it is asked then; for no longer than
+    ``/proc/sys/fs/lease-break-time``, 45 s as a rule. So it is to be asked again every few seconds
+    at least. There is no lease on what somebody has open for writing, on another's
+    file, on network file systems as a rule, and outside of Linux.
+
+    Parameters
+    ----------
+    buffer
+        Open while this lasts.
+    """
+    if sys.platform != "linux" or not isinstance(buffer, OpenBuffer):
+        yield lambda: False
+        return
+    fd = buffer.fd
+
+    def is_kept() -> bool:
+        if fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_RDLCK:
+            return True
+        _give_back(fd)
+        return False
+
+    with suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # ignored; SIGIO would end the process
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    try:
+        yield is_kept
+    finally:
+        _give_back(fd)
+
+
+def _give_back(fd: int) -> None:
+    with suppress(OSError):  # there is none any more
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
