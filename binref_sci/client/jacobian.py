@@ -130,11 +130,12 @@ class _Products:
         output, wrt
             Paths of output and input.
         mmap
-            Map the file, 64 MiB at a time, instead of reading it, which takes up to twice as
-            long for what is in the page cache. A file that another program cuts while it is mapped ends this
-            process. So by default, None, it is mapped only where the system lets those who
-            would write to it wait for the product (a lease: Linux, local disks, files of this user that nobody
-            has open for writing), and read elsewhere. True maps it all the same, False reads it.
+            Map the file, 64 MiB at a time, instead of reading it, which takes about twice as long
+            for what is in the page cache. A file that another program cuts while it is mapped
+            ends this process. So by default, None, it is mapped only where the system lets those
+            who would write to it wait for the product (a lease: Linux, local disks, files of
+            this user that nobody has open for writing), and read elsewhere. True maps it all
+            the same, False reads it.
             Compressed blocks are read all the same.
         output_ndim
             How many axes of the block are the output's; needed only if neither the schema

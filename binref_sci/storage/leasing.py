@@ -18,8 +18,8 @@ def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
     What reads a mapped file behind its end is killed, so it must not be cut meanwhile. Under
     a lease (``F_RDLCK``, fcntl(2)) whoever opens the file for writing, or cuts it, waits until
     the lease is given back, which the function does when it is asked then; for no longer than
-    ``/proc/sys/fs/lease-break-time``, 45 s as a rule. So it is to be asked again every few seconds
-    at least. There is no lease on what somebody has open for writing, on another's
+    ``/proc/sys/fs/lease-break-time``, 45 s as a rule. So it is to be asked again every few
+    seconds at least. There is no lease on what somebody has open for writing, on another's
     file, on network file systems as a rule, and outside of Linux.
 
     Parameters
