@@ -23,11 +23,7 @@ class StoredArray(Unread):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what an array of either kind has of its own
-
-        @property
-        def shape(self) -> tuple[int, ...]:
-            """Number of elements along each axis."""
+    if TYPE_CHECKING:  # what either kind has of its own, beside what `Unread` needs
 
         @property
         def dtype(self) -> np.dtype[Any]:
@@ -40,9 +36,6 @@ class StoredArray(Unread):
         @property
         def stored(self) -> Stored:
             """Where it lies, as the planner has it."""
-
-        def load(self) -> NDArray[Any]:
-            """Read everything into memory: new, writable, private."""
 
     @property
     def ndim(self) -> int:
