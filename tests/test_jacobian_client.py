@@ -405,7 +405,7 @@ def test_who_would_cut_a_matrix_waits_while_it_is_mapped(stored):
 
     def cut(total, row, column, block):
         total[row : row + 1] += block.sum()
-        if not row:
+        if not others:
             others.append(cut_by_another(path))
             with open_buffer(stored.directory, stored.path) as buffer:
                 while kept_again(buffer):
