@@ -1,14 +1,18 @@
 import os
 import socket
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from binref_sci.errors import BufferNotFoundError, InvalidReferenceError, TruncatedBufferError
 from binref_sci.storage import (
+    OpenBuffer,
     confine,
     create_buffer,
     identity,
+    kept_whole,
     open_buffer,
     read_into,
     read_into_many,
@@ -17,6 +21,7 @@ from binref_sci.storage import (
     write_at,
     write_atomically,
 )
+from binref_sci.storage.mounts import filesystem_of
 from tests.kit import open_descriptors
 
 
@@ -192,3 +197,24 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path):
         write_atomically(target, pieces())
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts as Linux tells them")
+@pytest.mark.parametrize(("path", "kind"), [("/proc/self/environ", "proc"), ("/sys", "sysfs")])
+def test_the_file_system_of_an_open_file(path, kind):
+    fd = os.open(path, os.O_RDONLY)
+    assert filesystem_of(fd) == kind
+    os.close(fd)
+    assert not filesystem_of(fd)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")
+def test_a_file_is_kept_only_where_nobody_changes_it_from_behind(tmp_path):
+    # Linux gives a lease on a file of /proc too, as it does on FUSE, and it keeps nothing there.
+    Path(tmp_path, "x.bin").write_bytes(b"here")
+    with open_buffer(tmp_path, "x.bin") as buffer, kept_whole(buffer) as is_kept:
+        assert is_kept()
+    with open("/proc/self/environ", "rb") as file:
+        buffer = OpenBuffer.of(file.fileno(), file.name)
+        with kept_whole(buffer) as is_kept:
+            assert not is_kept()

@@ -8,7 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from binref_sci.storage.mounts import filesystem_of
 from binref_sci.storage.reading import Buffer, OpenBuffer
+
+_LOCAL = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs"})
+"""File systems where the system sees whoever would cut a file.
+
+FUSE grants leases too, but what lies behind it (another machine, or the host of a virtual
+one) cuts files without asking.
+"""
 
 
 @contextmanager
@@ -20,14 +28,14 @@ def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
     the lease is given back, which the function does when it is asked then; for no longer than
     ``/proc/sys/fs/lease-break-time``, 45 s as a rule. So it is to be asked again every few
     seconds at least. There is no lease on what somebody has open for writing, on another's
-    file, on network file systems as a rule, and outside of Linux.
+    file, outside of Linux, and none is asked for where file systems are not local.
 
     Parameters
     ----------
     buffer
         Open while this lasts.
     """
-    if sys.platform != "linux" or not isinstance(buffer, OpenBuffer):
+    if not isinstance(buffer, OpenBuffer) or not _may_be_kept(buffer.fd):
         yield lambda: False
         return
     fd = buffer.fd
@@ -45,6 +53,10 @@ def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
         yield is_kept
     finally:
         _give_back(fd)
+
+
+def _may_be_kept(fd: int) -> bool:
+    return sys.platform == "linux" and filesystem_of(fd) in _LOCAL
 
 
 def _give_back(fd: int) -> None:
