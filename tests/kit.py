@@ -107,10 +107,14 @@ def run_on_a_small_disk(disk: Path, size: str, code: str, *arguments: object) ->
 
 @contextmanager
 def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
-    """Run `code` beside the test; it is killed at the end of the block."""
+    """Run `code` beside the test; it is killed at the end of the block.
+
+    What it must not do before the test is ready waits for a line, which `go_on` gives.
+    """
     process = subprocess.Popen(
         command(code, *arguments),
         env=environment(),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -119,6 +123,12 @@ def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
     finally:
         process.kill()
         process.communicate()
+
+
+def go_on(process: subprocess.Popen, *, lines: int = 1) -> None:
+    """Give lines to a process that was `started`."""
+    process.stdin.write(b"\n" * lines)
+    process.stdin.flush()
 
 
 def open_descriptors() -> int:
