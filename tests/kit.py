@@ -106,23 +106,27 @@ def run_on_a_small_disk(disk: Path, size: str, code: str, *arguments: object) ->
 
 
 @contextmanager
+def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
+    """A process that is killed, waited for and closed at the end of the block.
+
+    Left to the garbage collector it would fail whatever test runs then.
+    """
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
 def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
     """Run `code` beside the test; it is killed at the end of the block.
 
     What it must not do before the test is ready waits for a line, which `go_on` gives.
     """
-    process = subprocess.Popen(
-        command(code, *arguments),
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with ended(subprocess.Popen(command(code, *arguments), env=environment(), **pipes)) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def go_on(process: subprocess.Popen, *, lines: int = 1) -> None:

@@ -48,11 +48,23 @@ class Server:
 
 
 @contextmanager
-def serving(component, *options, log_file, ready=True):
-    """Serve `component` on a free port; stop the server at the end, whatever happened."""
+def serving(component, *options, log_file, ready=True, before=""):
+    """Serve `component` on a free port; stop the server at the end, whatever happened.
+
+    The server's process runs `before` first.
+    """
+    *python, code = COMMAND
     with open(log_file, "wb") as log:
         process = subprocess.Popen(
-            [*COMMAND, "serve", str(component), "--port", "0", *map(str, options)],
+            [
+                *python,
+                f"{before}\n{code}",
+                "serve",
+                str(component),
+                "--port",
+                "0",
+                *map(str, options),
+            ],
             stderr=log,
             stdin=subprocess.DEVNULL,
             env=ENVIRONMENT,
