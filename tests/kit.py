@@ -1,5 +1,6 @@
 """What several test modules share: arrays to draw, and programs run as processes of their own."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -137,6 +138,12 @@ def go_on(process: subprocess.Popen, *, lines: int = 1) -> None:
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def descriptors_at_rest() -> int:
+    """Open descriptors without those of garbage, which tests before may have left."""
+    gc.collect()
+    return open_descriptors()
 
 
 def bytes_read() -> int:

@@ -1,6 +1,7 @@
 """A real server process on loopback, for tests."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -82,6 +83,15 @@ def serving(component, *options, log_file, ready=True, before=""):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def held_port():
+    """A free port of loopback; a server that reuses addresses can take it, and nobody else is given it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def _wait_until_ready(server: Server) -> str:

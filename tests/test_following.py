@@ -16,7 +16,7 @@ from binref_sci import BinrefWriter, follow, open_dataset
 from binref_sci.cli.app import app
 from binref_sci.engine import journals
 from binref_sci.errors import BufferNotFoundError, FormatError, RunEndedError
-from tests.kit import go_on, open_descriptors, started
+from tests.kit import descriptors_at_rest, go_on, open_descriptors, started
 
 # Writes snapshot n, all of value n; after three it says so and waits for a line.
 SOLVER = """
@@ -169,7 +169,7 @@ def test_following_leaves_no_descriptor(tmp_path):
         writer.write([1.0])
         live = follow(tmp_path)
         live.refresh()
-        before = open_descriptors()
+        before = descriptors_at_rest()
         for _ in range(50):
             live.refresh().u.values, live.state, len(live)
         assert open_descriptors() == before

@@ -273,7 +273,7 @@ def test_the_dask_form_has_singular_values(lazy):
 # ------------------------------------------------------------------- products from disk
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     shape=st.lists(st.integers(0, 6), min_size=1, max_size=4),
     data=st.data(),
