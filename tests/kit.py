@@ -1,5 +1,6 @@
 """What several test modules share: arrays to draw, and programs run as processes of their own."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -106,23 +107,43 @@ def run_on_a_small_disk(disk: Path, size: str, code: str, *arguments: object) ->
 
 
 @contextmanager
+def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
+    """A process that is killed, waited for and closed at the end of the block.
+
+    Left to the garbage collector it would fail whatever test runs then.
+    """
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
 def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
-    """Run `code` beside the test; it is killed at the end of the block."""
-    process = subprocess.Popen(
-        command(code, *arguments),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
+    """Run `code` beside the test; it is killed at the end of the block.
+
+    What it must not do before the test is ready waits for a line, which `go_on` gives.
+    """
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with ended(subprocess.Popen(command(code, *arguments), env=environment(), **pipes)) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate()
+
+
+def go_on(process: subprocess.Popen, *, lines: int = 1) -> None:
+    """Give lines to a process that was `started`."""
+    process.stdin.write(b"\n" * lines)
+    process.stdin.flush()
 
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def descriptors_at_rest() -> int:
+    """Open descriptors without those of garbage, which tests before may have left."""
+    gc.collect()
+    return open_descriptors()
 
 
 def bytes_read() -> int:

@@ -58,7 +58,7 @@ class Log:
         return [(content, buffers) for content, buffers in self.messages if content["type"] == kind]
 
 
-def until(condition: Callable[[], object], what: str = "it", seconds: float = 10) -> object:
+def until(condition: Callable[[], object], what: str = "it", seconds: float = 60) -> object:
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"{what} has not come after {seconds} s"
@@ -71,6 +71,10 @@ def still(condition: Callable[[], object], seconds: float = 0.15) -> None:
     before = condition()
     time.sleep(seconds)
     assert condition() == before
+
+
+def threads_of_players() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "binref-player"}
 
 
 def want(
@@ -107,18 +111,24 @@ def telling(n=20, rows=6, columns=8, **kwargs):
 
 
 class Backed:
-    """Something to be read lazily by dask, that notes what is read."""
+    """Something to be read lazily by dask, that notes what is read.
 
-    def __init__(self, values, *, pause=0.0):
+    From read number `hold_at` on it waits until it may `go_on`.
+    """
+
+    def __init__(self, values, *, pause=0.0, hold_at=float("inf")):
         self._values = values
         self.shape, self.dtype, self.ndim = values.shape, values.dtype, values.ndim
-        self.pause = pause
+        self.pause, self.hold_at = pause, hold_at
+        self.go_on = threading.Event()
         self.keys = []
         self.bytes = 0
 
     def __getitem__(self, key):
         self.keys.append(key)
         time.sleep(self.pause)
+        if len(self.keys) >= self.hold_at:
+            assert self.go_on.wait(60)
         made = self._values[key]
         self.bytes += made.nbytes
         return made

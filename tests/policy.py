@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 FULL = os.environ.get("BINREF_SCI_FULL", "") not in {"", "0"}
 
@@ -25,9 +25,11 @@ ALLOWED_SKIPS: dict[str, str] = {
     "tests/test_xarray_contract.py::*": "xarray's own tests of netCDF, cftime and iris",
 }
 
-# No deadlines: on a busy machine they fail tests that are right. pytest-timeout catches hangs.
-settings.register_profile("default", deadline=None, max_examples=25)
-settings.register_profile("ci", deadline=None, max_examples=300, print_blob=True)
+# No deadlines, for an example or for making one: on a busy machine they fail tests that are
+# right. pytest-timeout catches hangs. A test that sets aside other checks sets aside this too.
+UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=25, **UNTIMED)
+settings.register_profile("ci", max_examples=300, print_blob=True, **UNTIMED)
 settings.load_profile("ci" if FULL else "default")
 
 

@@ -1,6 +1,7 @@
 """A real server process on loopback, for tests."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -48,11 +49,23 @@ class Server:
 
 
 @contextmanager
-def serving(component, *options, log_file, ready=True):
-    """Serve `component` on a free port; stop the server at the end, whatever happened."""
+def serving(component, *options, log_file, ready=True, before=""):
+    """Serve `component` on a free port; stop the server at the end, whatever happened.
+
+    The server's process runs `before` first.
+    """
+    *python, code = COMMAND
     with open(log_file, "wb") as log:
         process = subprocess.Popen(
-            [*COMMAND, "serve", str(component), "--port", "0", *map(str, options)],
+            [
+                *python,
+                f"{before}\n{code}",
+                "serve",
+                str(component),
+                "--port",
+                "0",
+                *map(str, options),
+            ],
             stderr=log,
             stdin=subprocess.DEVNULL,
             env=ENVIRONMENT,
@@ -70,6 +83,15 @@ def serving(component, *options, log_file, ready=True):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def held_port():
+    """A free port of loopback; a server that reuses addresses can take it, and nobody else is given it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def _wait_until_ready(server: Server) -> str:

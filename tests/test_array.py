@@ -34,6 +34,7 @@ from tests.kit import (
     arrays,
     assert_same,
     bytes_read,
+    descriptors_at_rest,
     held_anyhow,
     open_descriptors,
     resident,
@@ -330,7 +331,7 @@ def test_a_relative_path_is_resolved_when_it_is_given(tmp_path, monkeypatch):
 
 
 def test_a_reference_keeps_no_file_open(tmp_path):
-    before = open_descriptors()
+    before = descriptors_at_rest()
     refs = [BinrefArray.write([float(n)], output_path=tmp_path) for n in range(200)]
     assert sum(float(ref[0]) for ref in refs) == sum(range(200))
     assert open_descriptors() == before

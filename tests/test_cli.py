@@ -5,13 +5,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from binref_sci.cli import main
-from tests.serving import COMMAND, ENVIRONMENT
+from tests.kit import ended
+from tests.serving import COMMAND, ENVIRONMENT, wait_for
 from tests.test_server import FORMATS, MIX, WORK, component, decoded, strictly
 
 SLOW = '''
@@ -40,7 +40,8 @@ def apply(inputs: InputSchema) -> OutputSchema:
     trajectory = []
     for step in range(10_000):
         trajectory.append(writer.write(np.full((4, 4), float(step))))
-        (Path(__file__).parent / "started").touch()
+        if step:
+            (Path(__file__).parent / "started").touch()
         time.sleep(0.01)
     return OutputSchema(trajectory=trajectory)
 '''
@@ -238,30 +239,18 @@ def test_ctrl_c_is_exit_code_130_and_keeps_what_was_written(tmp_path):
     # Tests in the background of a shell (`make test &`) pass on that SIGINT is ignored.
     command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     command += COMMAND[-1]
-    process = subprocess.Popen(
-        [
-            *COMMAND[:-1],
-            command,
-            "run",
-            folder,
-            "apply",
-            '{"inputs": {"start": [[0,0,0]]}}',
-            *options,
-        ],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not (folder / "started").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(0.2)
+    arguments = ["run", folder, "apply", '{"inputs": {"start": [[0,0,0]]}}', *options]
+    with ended(
+        subprocess.Popen(
+            [*COMMAND[:-1], command, *arguments],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    ) as process:
+        wait_for((folder / "started").exists)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert process.returncode == 130, stderr
     assert stdout == b""
     assert json.loads((out / "run.json").read_text())["state"] == "failed"
@@ -348,17 +337,18 @@ def test_a_big_response_goes_through_a_pipe_whole(cli, worker):
 
 
 def test_a_reader_that_leaves_is_not_a_traceback(worker):
-    process = subprocess.Popen(
-        [*COMMAND, "run", worker, "apply", '{"inputs": {"size": 2000000}}'],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    process.stdout.read(10)
-    process.stdout.close()
-    assert b"Traceback" not in process.stderr.read()
-    assert process.wait(60) == 1
-    process.stderr.close()
+    with ended(
+        subprocess.Popen(
+            [*COMMAND, "run", worker, "apply", '{"inputs": {"size": 2000000}}'],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    ) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait(60) == 1
 
 
 def test_ctrl_c_while_the_command_is_still_being_imported_is_no_traceback(tmp_path):

@@ -37,7 +37,8 @@ from binref_sci.errors import (
     UnsupportedDTypeError,
 )
 from tests.components import ECHO, HEAT, component
-from tests.serving import serving
+from tests.kit import descriptors_at_rest, open_descriptors
+from tests.serving import held_port, serving
 
 FORMATS = ["json", "json+base64", "json+binref"]
 DOORS = ["served", "in process"]
@@ -185,7 +186,7 @@ def test_every_array_comes_back_as_it_went_writable_and_private(
     assert out["text"] == "Grüße"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     array=npst.arrays(
         st.sampled_from(list(DTYPES.values())), npst.array_shapes(min_dims=0, min_side=0)
@@ -458,9 +459,9 @@ def test_nothing_is_deleted_and_no_descriptor_kept(heat, door, tmp_path):
     for lazy in (True, False):
         with heat.open(door, lazy=lazy, output_format="json+binref", output_path=output) as sim:
             sim.apply({})
-            before = sorted(output.rglob("*")), psutil.Process().num_fds()
+            before = sorted(output.rglob("*")), descriptors_at_rest()
             results = [sim.apply({"steps": 50}) for _ in range(5)]
-            assert psutil.Process().num_fds() == before[1]
+            assert open_descriptors() == before[1]
         kept = set(output.rglob("*"))
         del results
         gc.collect()
@@ -603,12 +604,12 @@ def test_an_endpoint_that_is_not_there_is_told(heat):
 
 
 def test_nothing_listens():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(RemoteConnectionError, match=f"nothing answers at http://localhost:{port}"):
-        Tesseract.from_url(f"localhost:{port}").health()
-    with pytest.raises(ConnectionError):
-        Tesseract.from_url(f"localhost:{port}").apply({})
+    with held_port() as port:
+        told = f"nothing answers at http://localhost:{port}"
+        with pytest.raises(RemoteConnectionError, match=told):
+            Tesseract.from_url(f"localhost:{port}").health()
+        with pytest.raises(ConnectionError):
+            Tesseract.from_url(f"localhost:{port}").apply({})
     with pytest.raises(RemoteConnectionError, match="nothing answers at http://no-such-host"):
         Tesseract.from_url("http://no-such-host.invalid", timeout=20).health()
 
@@ -628,11 +629,11 @@ def test_a_server_that_hangs_up_is_told():
 def test_a_server_that_says_nothing_is_waited_for_as_long_as_wanted():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        for timeout in (0.2, (5.0, 0.2)):
+        for timeout in (0.2, (100.0, 0.2)):
             started = time.monotonic()
             with pytest.raises(RemoteConnectionError, match="no sign of life within timeout="):
                 Tesseract.from_url(url, timeout=timeout).health()
-            assert time.monotonic() - started < 4
+            assert time.monotonic() - started < 50
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from PIL import Image
 import binref_sci
 from binref_sci.cli import demo
 from binref_sci.errors import ComponentError, PayloadError
+from tests.kit import ended
 from tests.serving import COMMAND
 
 SMALL = ("--size", "48", "--steps", "12")
@@ -92,25 +93,24 @@ def follow(process, folder):
 @pytest.mark.long
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_every_process_and_removes_every_file(sent, tmp_path):
-    process = subprocess.Popen(
-        [*COMMAND, "demo", *LONG],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    with ended(
+        subprocess.Popen(
+            [*COMMAND, "demo", *LONG],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    ) as process:
         children = follow(process, tmp_path)
         assert len(children) == 2  # the server and its worker
         process.send_signal(sent)
         stdout, stderr = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
     assert process.returncode == 130, stderr
     assert "stopped; what was written is removed" in stdout
     assert "Traceback" not in stderr
     assert list(tmp_path.iterdir()) == []
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE)
     assert alive == []
 
 

@@ -568,7 +568,8 @@ json_values = st.recursive(
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=3000 if FULL else 100
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=3000 if FULL else 100,
 )
 @given(value=json_values, wrap=st.booleans(), form=st.sampled_from(FORMATS))
 def test_whatever_is_sent_is_an_answer_or_the_callers_mistake(tmp_path, value, wrap, form):

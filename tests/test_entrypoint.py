@@ -25,7 +25,7 @@ from binref_sci import BinrefArray, BinrefWriter, open_dataset, open_datatree, t
 from binref_sci.engine import BinrefBackendEntrypoint
 from binref_sci.errors import BufferNotFoundError, FormatError
 from binref_sci.wire import ref_to_json
-from tests.kit import bytes_read, open_descriptors
+from tests.kit import bytes_read, descriptors_at_rest, open_descriptors
 
 ENGINE = BinrefBackendEntrypoint
 installed = pytest.mark.skipif(
@@ -233,7 +233,7 @@ def test_values_are_cached_unless_that_is_refused(tmp_path):
 
 def test_a_closed_dataset_has_kept_no_file_open(tmp_path):
     stream(tmp_path)
-    before = open_descriptors()
+    before = descriptors_at_rest()
     with xr.open_dataset(tmp_path, engine=ENGINE) as ds:
         loaded = ds.u[:3].load()
     assert open_descriptors() == before
@@ -566,7 +566,7 @@ def test_a_thousand_buffers_and_two_thousand_openings_under_128_descriptors(tmp_
     stream(tmp_path / "many", 1000, shape=(1, 2), max_file_size=16)
     stream(tmp_path / "one", 2, shape=(1, 2))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    before = open_descriptors()
+    before = descriptors_at_rest()
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
     try:
         for mmap in (False, True):

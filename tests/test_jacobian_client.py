@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 import tracemalloc
+from contextlib import ExitStack
 from pathlib import Path
 
 import dask.array as da
@@ -32,6 +33,7 @@ from binref_sci.matrix import Matrix
 from binref_sci.operators import MatrixOperator
 from binref_sci.storage import kept_whole, map_range, open_buffer
 from binref_sci.storage.remote import RemotePath
+from tests.kit import ended
 
 COMPONENT = """
     from typing import Annotated
@@ -271,7 +273,7 @@ def test_the_dask_form_has_singular_values(lazy):
 # ------------------------------------------------------------------- products from disk
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     shape=st.lists(st.integers(0, 6), min_size=1, max_size=4),
     data=st.data(),
@@ -394,19 +396,19 @@ def cut_by_another(path):
     """Begin to cut a file in another process; returns once it waits or is done."""
     code = "import os, sys; print(flush=True); os.truncate(sys.argv[1], 4096)"
     process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
-    with process.stdout as said:
-        said.readline()
+    process.stdout.readline()
     return process
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")
 def test_who_would_cut_a_matrix_waits_while_it_is_mapped(stored):
-    path, others = Path(stored.directory, stored.path), []
+    path, others = Path(stored.directory, stored.path), ExitStack()
+    begun = []
 
     def cut(total, row, column, block):
         total[row : row + 1] += block.sum()
-        if not others:
-            others.append(cut_by_another(path))
+        if not begun:
+            begun.append(others.enter_context(ended(cut_by_another(path))))
             with open_buffer(stored.directory, stored.path) as buffer:
                 while kept_again(buffer):
                     time.sleep(0.01)
@@ -421,9 +423,10 @@ def test_who_would_cut_a_matrix_waits_while_it_is_mapped(stored):
         while True:
             Matrix(stored, 1, None)._summed(50, np.ones(512), cut, apart=True)
 
-    with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
-        multiply_until_it_is_cut()
-    assert [other.wait(30) for other in others] == [0]
+    with others:
+        with pytest.raises(TruncatedBufferError, match="holds 4096 bytes"):
+            multiply_until_it_is_cut()
+        assert [other.wait(60) for other in begun] == [0]
 
 
 def test_a_matrix_is_mapped_only_if_nobody_writes_to_it(stored, monkeypatch):

@@ -1,18 +1,20 @@
 """A run still going, written by another process: it grows in the player, and ends."""
 
+import time
+
 import numpy as np
 import pytest
 
 from binref_sci import BinrefWriter, animate, follow, open_dataset
-from binref_sci.notebook.live import still_going
-from tests.kit import started
+from binref_sci.notebook.live import _POLL, still_going
+from tests.kit import go_on, started
 from tests.playing import comms, still, until, want  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("comms")
 
-# Snapshot n has value n everywhere. After three it waits for a line, then writes on.
+# Snapshot n has value n everywhere. After three it says so; then, after seven and ten it waits.
 SOLVER = """
-    import sys, time
+    import sys
     import numpy as np
     from binref_sci import BinrefWriter
     folder, end = sys.argv[1:3]
@@ -21,10 +23,10 @@ SOLVER = """
             writer.write(np.full((4, 6), step, "f8"), time=0.5 * step)
             if step == 2:
                 print("three", flush=True)
-                time.sleep(0.5)
-            time.sleep(0.15)
+            if step in (2, 6, 9):
+                sys.stdin.readline()
         if end == "wait":
-            time.sleep(60)
+            sys.stdin.readline()
 """
 
 
@@ -36,22 +38,32 @@ def solver(tmp_path):
 
 
 def test_a_run_grows_by_itself_and_its_end_is_shown(solver, tmp_path):
+    began = time.monotonic()
     player = animate(open_dataset(tmp_path).u, limits=(0, 12))
     comm = player.comm
-    assert 3 <= player.n < 12
+    assert player.n == 3
     assert player.index == player.n - 1
     assert player.live["state"] == "writing"
     assert player.live["attached"] is True
     assert player.live["total"] == 12
     lengths, rates = [player.n], []
     player.observe(lambda change: lengths.append(change["new"]), "n")
-    player.observe(lambda change: rates.append(change["new"]["rate"]), "live")
+    player.observe(
+        lambda change: rates.append((change["new"]["rate"], time.monotonic() - began)), "live"
+    )
     player.pin(x=2, y=1)
+    for length in (7, 10):
+        go_on(solver)
+        until(lambda length=length: player.n == length)
+    go_on(solver)
     until(lambda: player.live["state"] == "complete")
     assert player.n == 12
     assert lengths == sorted(lengths)
     assert len(lengths) > 2
-    assert any(rate and 1 < rate < 100 for rate in rates)
+    told = [(rate, seconds) for rate, seconds in rates if rate is not None]
+    assert told
+    for rate, seconds in told:
+        assert 1 / seconds < rate < 9 / _POLL
     assert player.ver == 0  # what was sent stays right
     until(lambda: player.pins[0].sizes["time"] == 12)
     np.testing.assert_array_equal(player.pins[0], np.arange(12))
@@ -68,6 +80,7 @@ def test_a_killed_solver_is_noticed(tmp_path):
     with started(SOLVER, tmp_path, "wait") as process:
         assert process.stdout.readline()
         player = animate(tmp_path)
+        go_on(process, lines=3)
         until(lambda: player.n == 12)
         assert player.live["state"] == "writing"
         process.kill()
@@ -84,6 +97,7 @@ def test_a_whole_dataset_and_a_follower_are_followed(solver, tmp_path):
         assert player.live["state"] == "writing"
     assert off.live == {}
     first = off.n
+    go_on(solver, lines=3)
     for player in (whole, without_dask, follower):
         until(lambda player=player: player.n == 12)
         player.close()

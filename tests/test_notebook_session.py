@@ -13,7 +13,7 @@ import xarray as xr
 from binref_sci.notebook.colouring import colouring
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import MESSAGE_BYTES, Session
-from tests.playing import Log, still, telling, until, want
+from tests.playing import Log, still, telling, threads_of_players, until, want
 
 
 class Gate:
@@ -29,7 +29,7 @@ class Gate:
             def read(key, original=original):
                 self.reading.append(key[0])
                 if not self.open:
-                    assert self.free.acquire(timeout=20)
+                    assert self.free.acquire(timeout=60)
                 return original(key)
 
             object.__setattr__(panel, "reader", _With(panel.reader, read))
@@ -334,6 +334,7 @@ def test_only_the_sessions_thread_reads_and_sends(sessions):
 
 
 def test_two_threads_seek_while_a_third_closes():
+    others = threads_of_players()
     for turn in range(20):
         log = Log()
         session = Session(log, Scene.of(telling()), [colouring([0.0, 2e5])])
@@ -358,12 +359,12 @@ def test_two_threads_seek_while_a_third_closes():
         time.sleep(0.01)
         stop.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         assert errors == []
         assert len(log.messages) == count  # after close nothing is sent
         session.close()  # once more is no error
-    assert not [t for t in threading.enumerate() if t.name == "binref-player"]
+    assert threads_of_players() <= others
 
 
 def test_closing_lets_go_of_the_data():
@@ -409,7 +410,7 @@ def test_something_long_gives_way_to_frames(sessions):
     until(lambda: len(steps) > 3)
     for gen in range(1, 10):
         session.handle(want(gen, [gen], seen=gen))
-        until(lambda gen=gen: indices(log)[-1:] == [gen], seconds=2)
+        until(lambda gen=gen: indices(log)[-1:] == [gen])
     stop.set()
 
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 from binref_sci.errors import BufferNotFoundError, CorruptBufferError, TruncatedBufferError
 from binref_sci.plan import Segment, Stored
-from tests.kit import bytes_read, open_descriptors
+from tests.kit import bytes_read, descriptors_at_rest, open_descriptors
 
 LAYOUTS = ["dense", "gaps", "reversed", "scattered", "lz4"]
 
@@ -202,7 +202,7 @@ def test_many_points_of_a_compressed_snapshot_decode_it_once(tmp_path):
 
 def test_reading_leaves_no_descriptor_open(tmp_path):
     stored = laid_out(tmp_path, np.zeros((9, 2)), [3, 6], "dense")
-    before = open_descriptors()
+    before = descriptors_at_rest()
     stored.read(slice(None))
     (tmp_path / "2.bin").unlink()
     with pytest.raises(BufferNotFoundError):

@@ -15,7 +15,7 @@ from binref_sci.errors import TruncatedBufferError
 from binref_sci.frames import FrameCache
 from binref_sci.plan import Segment, Stored
 from binref_sci.storage import open_buffer
-from tests.kit import bytes_read, open_descriptors
+from tests.kit import bytes_read, descriptors_at_rest, open_descriptors
 
 
 def read(folder, offsets, nbytes):
@@ -46,7 +46,7 @@ def test_ranges_are_read_the_same_from_memory_and_from_disk(
 
         monkeypatch.setattr(ranges, "_read_warm", read_warm)
     offsets = np.random.default_rng(1).integers(0, 99_000, count)
-    before = open_descriptors()
+    before = descriptors_at_rest()
     found, waited = read(tmp_path, offsets, 17)
     np.testing.assert_array_equal(found, content[offsets[:, None] + np.arange(17)])
     assert open_descriptors() == before

@@ -22,7 +22,7 @@ from binref_sci.storage import (
     write_atomically,
 )
 from binref_sci.storage.mounts import filesystem_of
-from tests.kit import open_descriptors
+from tests.kit import descriptors_at_rest, open_descriptors
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_what_is_no_file_is_not_found(root, kind, monkeypatch):
             made.bind(name)
     elif kind == "loop":
         (root / name).symlink_to(name)
-    before = open_descriptors()
+    before = descriptors_at_rest()
     with pytest.raises(BufferNotFoundError, match=name[:3]):
         status_of(root, name)
     with pytest.raises(BufferNotFoundError, match=name[:3]), open_buffer(root, name):

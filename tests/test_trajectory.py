@@ -20,7 +20,7 @@ from binref_sci.plan import fold_offsets
 from binref_sci.reference import ArrayRef
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
-from tests.kit import assert_same, bytes_read, open_descriptors, resident, run
+from tests.kit import assert_same, bytes_read, descriptors_at_rest, open_descriptors, resident, run
 
 FIELD = np.arange(10 * 3 * 4, dtype="f8").reshape(10, 3, 4)
 
@@ -300,7 +300,7 @@ def test_many_buffers_need_few_descriptors(tmp_path):
 
 
 def test_reading_from_many_threads_leaves_no_descriptor(trajectory):
-    before = open_descriptors()
+    before = descriptors_at_rest()
     wrong = []
 
     def read(seed):

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import textwrap
 import threading
-import time
 import warnings
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -44,7 +43,7 @@ from binref_sci.errors import (
 )
 from binref_sci.storage import fetching
 from tests.kit import run
-from tests.serving import COMMAND
+from tests.serving import COMMAND, wait_for
 
 FIELD = np.random.default_rng(7).random((40, 32, 24))
 
@@ -164,7 +163,10 @@ def test_journals_results_and_output_paths_open_at_their_urls(place, tmp_path):
     assert pickle.loads(pickle.dumps(found["flow.heat"]))[2] == found["flow.heat"][2]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+)
 @given(data=st.data())
 def test_every_index_reads_what_numpy_gives(tmp_path_factory, data):
     from xarray.testing.strategies import basic_indexers, outer_array_indexers, vectorized_indexers
@@ -359,11 +361,12 @@ def web(app):
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        wait_for(lambda: server.started)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def test_a_web_server_that_knows_byte_ranges_is_enough(tmp_path):
@@ -590,7 +593,7 @@ def test_an_unfinished_run_at_a_url_is_interrupted_and_followed_until_its_end(pl
     writer.write(np.full(4, 3.0), time=3)
     writer.close()
     upload(fs, tmp_path, url)
-    assert live.wait(n=4, timeout=10).sizes["time"] == 4
+    assert live.wait(n=4, timeout=60).sizes["time"] == 4
     assert live.state == "complete"
     assert [float(snapshot.u[0]) for snapshot in live] == [0.0, 1.0, 2.0, 3.0]
     with pytest.raises(RunEndedError):

@@ -27,6 +27,7 @@ from tests.kit import (
     arrays,
     assert_same,
     bytes_read,
+    descriptors_at_rest,
     held_anyhow,
     open_descriptors,
     resident,
@@ -566,7 +567,7 @@ def test_mode_a_takes_the_newest_of_its_name_and_begins_one_if_there_is_none(tmp
 def test_mode_a_refuses_what_does_not_go_on(tmp_path):
     with BinrefWriter("u", output_path=tmp_path) as living:
         living.write([1.0], time=0)
-        before = open_descriptors()
+        before = descriptors_at_rest()
         with pytest.raises(WriterError, match="living writer"):
             BinrefWriter("u", output_path=tmp_path, mode="a")
         living.write([2.0], time=1)
@@ -635,7 +636,7 @@ def test_a_block_that_an_exception_ends_is_interrupted_and_keeps_its_snapshots(t
 
 
 def test_a_writer_that_is_forgotten_closes_itself(tmp_path):
-    before = open_descriptors()
+    before = descriptors_at_rest()
     writer = BinrefWriter("u", output_path=tmp_path)
     writer.write([1.0])
     gone = weakref.ref(writer)
@@ -660,7 +661,7 @@ def test_a_program_that_ends_closes_its_writers(tmp_path):
 
 
 def test_descriptors_at_the_end_are_those_of_the_start(tmp_path):
-    before = open_descriptors()
+    before = descriptors_at_rest()
     for compression in COMPRESSIONS:
         with BinrefWriter(
             "u", output_path=tmp_path, compression=compression, max_file_size=100

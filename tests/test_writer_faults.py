@@ -17,7 +17,14 @@ from binref_sci.errors import BufferNotFoundError, FormatError, WriterError
 from binref_sci.journal import SUFFIX, read_journal
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
-from tests.kit import command, environment, open_descriptors, run, run_on_a_small_disk
+from tests.kit import (
+    command,
+    descriptors_at_rest,
+    environment,
+    open_descriptors,
+    run,
+    run_on_a_small_disk,
+)
 from tests.policy import FULL
 
 OPTIONS = {
@@ -209,7 +216,7 @@ def test_a_close_that_finds_no_room_says_so_and_loses_no_snapshot(tmp_path):
     writer = BinrefWriter("u", output_path=tmp_path)
     for step in range(3):
         put(writer, step)
-    before = open_descriptors()
+    before = descriptors_at_rest()
     with descriptors_left(0), pytest.raises(OSError, match="Errno 24"):
         writer.close()
     assert open_descriptors() == before - 3
@@ -354,7 +361,7 @@ def test_small_snapshots_notice_a_vanished_directory_soon(tmp_path):
 
 def test_a_directory_that_vanishes_before_the_end_is_an_error_of_close(tmp_path):
     folder = tmp_path / "out"
-    before = open_descriptors()
+    before = descriptors_at_rest()
     writer = BinrefWriter("u", output_path=folder)
     put(writer, 0)
     shutil.rmtree(folder)

@@ -5,7 +5,6 @@ import csv
 import fcntl
 import hashlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ import httpx
 import pytest
 
 from benchmarks.peer import environment
+from tests.kit import ended
+from tests.serving import held_port
 
 START_SECONDS = 120
 
@@ -60,30 +61,30 @@ def swapped(source):
 @contextmanager
 def peer_serving(python, api_file, output_path, input_path, log_file):
     """Serve a component with the peer's own server; yield its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     settings = {
         "TESSERACT_API_PATH": str(api_file),
         "TESSERACT_OUTPUT_PATH": str(output_path),
         "TESSERACT_INPUT_PATH": str(input_path),
     }
     command = [python, "-m", "tesseract_core.runtime.cli", "serve"]
-    with open(log_file, "wb") as log:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
-            env=os.environ | settings, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
+    with (
+        held_port() as port,
+        open(log_file, "wb") as log,
+        ended(
+            subprocess.Popen(
+                [*command, "--host", "127.0.0.1", "--port", str(port)],
+                env=os.environ | settings,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        ) as process,
+    ):
+        url = f"http://127.0.0.1:{port}"
         _wait(process, url, log_file)
         yield url
-    finally:
         process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(60)
 
 
 def _wait(process, url, log_file):

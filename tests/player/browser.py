@@ -27,7 +27,7 @@ def watched_page(opened, *, host=False, **context):
     """
     window = opened.new_context(**{"viewport": {"width": 900, "height": 800}} | context)
     page = window.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     errors = []
 
     def thrown(error):
@@ -48,36 +48,61 @@ def watched_page(opened, *, host=False, **context):
 
 
 class Player:
-    """One display of the player in a page: what it shows and what it is told."""
+    """One display of the player in a page: what it shows and what it is told.
 
-    def __init__(self, page, number=0):
+    Where the page's clock is `held`, its time passes only as it is let, be the machine as slow
+    as it likes: what is played is the same each time.
+    """
+
+    def __init__(self, page, number=0, *, held=False):
         self.page = page
         self.root = page.locator(".binref-player").nth(number)
         self.number = number
+        self.held = held
+
+    def let(self, milliseconds):
+        """Let time pass."""
+        if self.held:
+            self.page.clock.run_for(milliseconds)
+        else:
+            self.page.wait_for_timeout(milliseconds)
+        return self
+
+    def until(self, condition, arg=None):
+        """Let time pass until a condition holds in the page."""
+        if not self.held:
+            self.page.wait_for_function(condition, arg=arg)
+            return self
+        for _ in range(5000):
+            if self.page.evaluate(condition, arg):
+                return self
+            self.let(20)
+        raise AssertionError(f"{condition} is not true after 100 s")
 
     def _painted(self):
         """Until what was done is painted: before, the page says what was."""
-        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+        if self.held:
+            self.let(20)
+        else:
+            self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
 
     def wait(self):
         """Until the frame at the playhead is shown exactly."""
         self._painted()
-        self.page.wait_for_function(
+        return self.until(
             "k => { const root = document.querySelectorAll('.binref-player')[k];"
             " return root?.dataset.exact === '1' && root.dataset.shownIndex === root.dataset.index }",
-            arg=self.number,
+            self.number,
         )
-        return self
 
     def wait_for(self, **values):
         """Until the data attributes of the root have these values."""
         self._painted()
-        self.page.wait_for_function(
+        return self.until(
             "([k, values]) => { const { dataset } = document.querySelectorAll('.binref-player')[k];"
             " return Object.entries(values).every(([name, value]) => dataset[name] === value) }",
-            arg=[self.number, {name: str(value) for name, value in values.items()}],
+            [self.number, {name: str(value) for name, value in values.items()}],
         )
-        return self
 
     def data(self, name):
         return self.root.evaluate("(root, name) => root.dataset[name]", name)

@@ -11,6 +11,7 @@ pytestmark = [
     pytest.mark.needs("chromium", "npm"),
     pytest.mark.needs_module("playwright"),
     pytest.mark.long,
+    pytest.mark.timeout(300),  # a registry may take its time
 ]
 
 
@@ -21,7 +22,7 @@ def packages(tmp_path_factory):
         ["npm", "install", "--no-audit", "--no-fund", "--silent", "axe-core"],
         cwd=folder,
         check=True,
-        timeout=110,
+        timeout=200,
     )
     return folder / "node_modules"
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
+from tests.serving import wait_for
 
 pytestmark = [
     pytest.mark.needs("chromium"),
@@ -45,7 +46,7 @@ class Notebook:
 
     def told(self, expression, value):
         """Whether Python comes to know it; traits travel beside what is executed."""
-        for _ in range(50):
+        for _ in range(600):
             if self.ask(expression) == value:
                 return True
             self.page.wait_for_timeout(100)
@@ -176,10 +177,19 @@ def test_seek_hundred_random_jumps(film):
 
 
 def test_it_plays_on_while_a_cell_runs(film):
+    running = "import os\nopen('running', 'w').close()\n"
+    running += "while os.path.exists('running'): time.sleep(0.02)"
+    film.page.evaluate(
+        "code => { window.cell = jupyterapp.shell.currentWidget.context.sessionContext.session"
+        ".kernel.requestExecute({ code, silent: true }).done }",
+        running,
+    )
+    wait_for((film.folder / "running").exists)
     film.player.press("Space").wait_for(playing=1)
-    execute(film.page, "began = player.index; time.sleep(2); ended = player.index")
+    film.player.until("Number(document.querySelector('.binref-player').dataset.index) > 100")
+    (film.folder / "running").unlink()
+    film.page.evaluate("() => cell")
     film.player.press("Space").wait_for(playing=0)
-    assert film.player.index > 20
 
 
 def test_it_is_painted_after_it_was_scrolled_away(film):

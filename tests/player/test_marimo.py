@@ -1,7 +1,6 @@
 """The player in marimo, whose widgets live in a shadow tree."""
 
 import os
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,9 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from tests.kit import ended
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import ROOT
 from tests.player.test_jupyter import MAKE, expected
+from tests.serving import held_port
 
 pytestmark = [
     pytest.mark.needs("chromium"),
@@ -38,22 +39,25 @@ def _():
 def marimo(folder):
     """Serve the notebook as an application; gives its address."""
     (folder / "film.py").write_text(NOTEBOOK)
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    where = ["--host", "127.0.0.1", "--port", str(port), "--headless", "--no-token"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "marimo", "run", "film.py", *where],
-            cwd=folder,
-            env=os.environ | {"HOME": str(folder), "PYTHONPATH": str(ROOT)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
+    with (
+        held_port() as port,
+        (folder / "log").open("w") as log,
+        ended(
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "marimo", "run", "film.py", "--headless", "--no-token"),
+                    *("--host", "127.0.0.1", "--port", str(port)),
+                ],
+                cwd=folder,
+                env=os.environ | {"HOME": str(folder), "PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        ) as process,
+    ):
         yield f"http://127.0.0.1:{port}/"
-    finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def at(page, step):
@@ -78,7 +82,7 @@ def test_it_shows_plays_seeks_and_draws_a_pin(tmp_path):
         player.focus().press("Space")
         page.locator(".binref-player[data-playing='1']").wait_for()
         while player.shown < 20:
-            page.wait_for_timeout(50)
+            player.let(50)
         player.press("Space")
         player.scrub(300)
         at(page, 300)

@@ -48,9 +48,8 @@ def test_every_pixel_of_a_known_ramp_has_the_colour_of_its_code(mounted):
 
 
 def test_new_colours_repaint_what_is_cached_without_a_new_frame(mounted):
-    player = mounted("ramp", size=[4, 253, 3])
-    player.page.wait_for_function("source.asked.filter(({fmt}) => fmt === 'u8').length >= 3")
-    player.page.wait_for_timeout(400)
+    player = mounted("ramp", size=[4, 253, 3], held=True)
+    player.until("source.asked.filter(({fmt}) => fmt === 'u8').length >= 3").let(2000)
     before = player.page.evaluate("source.asked.length")
     player.page.evaluate(
         "() => { const bytes = new Uint8Array(1024).map((_, k) => k % 4 === 3 ? 255 : 255 - (k >> 2));"
@@ -58,7 +57,7 @@ def test_new_colours_repaint_what_is_cached_without_a_new_frame(mounted):
     )
     grey = np.repeat(255 - np.arange(256, dtype=np.uint8)[:, None], 4, axis=1)
     grey[:, 3] = 255
-    player.page.wait_for_function(
+    player.until(
         "document.querySelector('.br-picture').getContext('2d').getImageData(0, 3, 1, 1).data[0] === 253"
     )
     np.testing.assert_array_equal(picture(player), grey[ramp(0, 4, 253)])
@@ -110,14 +109,15 @@ def test_each_panel_has_a_bar_of_its_own_where_the_colour_scales_differ(mounted)
 
 def test_a_display_that_is_made_outside_the_page_gets_the_colours_of_its_theme(mounted):
     player = mounted("ramp", size=[8, 64, 5])
-    same = player.page.evaluate(
+    player.page.evaluate(
         "async () => { const host = document.createElement('div');"
-        " await player.render({ model, el: host }); document.getElementById('two').append(host);"
-        " await new Promise((done) => setTimeout(done, 500));"
-        " const [one, two] = [...document.querySelectorAll('.br-bar')].map((bar) => bar.toDataURL());"
+        " await player.render({ model, el: host }); document.getElementById('two').append(host) }"
+    )
+    player.until(
+        "() => { const bars = [...document.querySelectorAll('.br-bar')];"
+        " const [one, two] = bars.map((bar) => bar.toDataURL());"
         " return one === two && one.length > 1000 }"
     )
-    assert same
 
 
 # --- keys, focus, words ---
@@ -187,7 +187,7 @@ def test_escape_closes_help_first_and_then_leaves_to_the_cell(mounted):
 
 
 def test_space_plays_and_pauses_and_presses_the_button_that_has_the_focus(mounted):
-    player = mounted("ramp", size=[4, 16, 40]).focus()
+    player = mounted("ramp", size=[4, 16, 4000]).focus()
     player.press("Space").wait_for(playing=1)
     player.press("Space").wait_for(playing=0)
     player.button("forward").focus()
@@ -290,15 +290,15 @@ def test_r49_with_a_slow_kernel_frames_never_go_back_stop_stops_and_the_last_scr
     mounted, mode
 ):
     traits = {"fps": 10, "loop": "once", "mode": mode}
-    player = mounted("ramp", size=[8, 64, 50], traits=traits, latency=200, before=LOG)
+    player = mounted("ramp", size=[8, 64, 50], traits=traits, latency=200, before=LOG, held=True)
     page = player.page
     page.evaluate("follow()")
     player.focus().press("Space")
-    page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) >= 20")
+    player.until("Number(document.querySelector('.binref-player').dataset.index) >= 20")
     at_stop = page.evaluate(
         "() => { document.querySelector('[data-name=play]').click(); return log.at(-1).shown }"
     )
-    page.wait_for_timeout(600)
+    player.let(600)
     log = page.evaluate("log.splice(0)")
     shown = [entry["shown"] for entry in log]
     assert shown == sorted(shown)
@@ -309,7 +309,7 @@ def test_r49_with_a_slow_kernel_frames_never_go_back_stop_stops_and_the_last_scr
     rate = (
         (played[-1]["shown"] - played[0]["shown"]) / (played[-1]["time"] - played[0]["time"]) * 1000
     )
-    assert 7 < rate < 11.5  # 10 steps a second are asked for
+    assert 9.5 < rate < 10.5  # 10 steps a second are asked for
     player.scrub(*range(20, 50))
     player.wait()
     assert (player.shown, player.index) == (49, 49)
@@ -323,14 +323,14 @@ def test_in_real_time_a_slow_source_skips_evenly_and_keeps_clock_time(mounted):
         " return made } })"
     )
     traits = {"fps": 30, "loop": "once", "mode": "realtime"}
-    player = mounted("ramp", size=[8, 64, 400], traits=traits, before=before)
+    player = mounted("ramp", size=[8, 64, 400], traits=traits, before=before, held=True)
     page = player.page
     page.evaluate("follow()")
     started = page.evaluate("performance.now()")
     player.focus().press("Space")
-    page.wait_for_function("Number(document.querySelector('.binref-player').dataset.index) >= 180")
+    player.until("Number(document.querySelector('.binref-player').dataset.index) >= 180")
     passed = page.evaluate("performance.now()") - started
-    assert 180 / 30 * 1000 * 0.9 < passed < 180 / 30 * 1000 * 1.35  # clock time is kept
+    assert 180 / 30 * 1000 * 0.98 < passed < 180 / 30 * 1000 * 1.1  # clock time is kept
     log = page.evaluate("log")
     steps = np.diff([entry["shown"] for entry in log if entry["shown"] > 60])
     assert (steps > 0).all()
@@ -341,24 +341,23 @@ def test_in_real_time_a_slow_source_skips_evenly_and_keeps_clock_time(mounted):
 
 
 def test_in_every_frame_mode_no_frame_is_left_out_however_slow_the_kernel(mounted):
-    player = mounted(
-        "ramp", size=[8, 64, 30], traits={"fps": 60, "loop": "once"}, latency=60, before=LOG
-    )
+    traits = {"fps": 60, "loop": "once"}
+    player = mounted("ramp", size=[8, 64, 30], traits=traits, latency=60, before=LOG, held=True)
     player.page.evaluate("follow()")
     player.focus().press("Space").wait_for(playing=0, index=29)
     assert player.page.evaluate("log.map(({ shown }) => shown)") == list(range(1, 30))
 
 
 def test_the_position_is_told_at_most_four_times_a_second_and_on_pause(mounted):
-    player = mounted("ramp", size=[4, 64, 400], traits={"fps": 60})
+    player = mounted("ramp", size=[4, 64, 400], traits={"fps": 60}, held=True)
     player.page.evaluate(
         "window.told = []; model.on('change:index', () => told.push([performance.now(), model.get('index')]))"
     )
     player.focus().press("Space").wait_for(playing=1)
-    player.page.wait_for_timeout(1500)
+    player.let(1500)
     player.press("Space").wait_for(playing=0)
     told = player.page.evaluate("told")
-    assert 3 <= len(told) <= 9
+    assert 3 <= len(told) <= 7
     assert told[-1][1] == player.index
     gaps = np.diff([time for time, _ in told][:-1])
     assert gaps.min() > 240
@@ -403,11 +402,12 @@ def test_what_a_scrub_asks_for_does_not_wait_for_frames_under_way(mounted):
 
 
 def test_one_want_asks_for_many_frames_while_playing(mounted):
-    player = mounted("ramp", size=[256, 256, 5000], traits={"fps": 60}).focus()
+    traits = {"fps": 60}
+    player = mounted("ramp", size=[256, 256, 5000], traits=traits, latency=50, held=True).focus()
     player.press("Space").wait_for(playing=1)
     before = len(sent(player, "want"))
     player.page.evaluate("source.asked.length = 0")
-    player.page.wait_for_function("source.asked.length >= 40")
+    player.until("source.asked.length >= 40")
     assert len(sent(player, "want")) - before <= 40 / 3
 
 
@@ -429,7 +429,7 @@ def jumps(mounted, count):
         burst = [chance.randrange(5000) for _ in range(chance.randint(1, 20))]
         player.scrub(*burst)
         if chance.random() < 0.5:
-            player.page.wait_for_timeout(chance.randrange(60))
+            player.let(chance.randrange(60))
         done += len(burst)
         if chance.random() < 0.2:
             # another each time: one that Python has already, since it was not yet told of
@@ -567,17 +567,16 @@ def test_the_cache_of_frames_stays_below_its_limit(mounted):
 
 
 def test_values_are_exact_under_the_pointer_on_pause(mounted):
-    player = mounted("ramp", size=[8, 64, 5])
+    player = mounted("ramp", size=[8, 64, 5], held=True)
     page = player.page
-    page.wait_for_function("source.asked.some(({ fmt }) => fmt === 'f32')")
-    page.wait_for_timeout(100)
+    player.until("source.asked.some(({ fmt }) => fmt === 'f32')").let(100)
     page.mouse.move(*player.at(10.5 / 64, 2.5 / 8))
     readout = player.root.locator(".br-value")
-    page.wait_for_function("document.querySelector('.br-value').textContent.endsWith('2010 K')")
+    player.until("document.querySelector('.br-value').textContent.endsWith('2010 K')")
     assert readout.inner_text().startswith("x = 0.65625 m, y = 2.75 m")
     assert sent(player, "value") == []
     player.focus().press("ArrowRight").wait()
-    page.wait_for_function("document.querySelector('.br-value').textContent.includes('1.00201e6')")
+    player.until("document.querySelector('.br-value').textContent.includes('1.00201e6')")
 
 
 def test_values_are_asked_for_where_they_are_not_here(mounted):
@@ -755,9 +754,9 @@ def test_other_dimensions_have_sliders_and_a_new_version_empties_the_cache(mount
 
 
 def test_telemetry_is_shown_and_sent(mounted):
-    player = mounted("ramp", size=[4, 64, 200], traits={"fps": 30}).focus()
+    player = mounted("ramp", size=[4, 64, 200], traits={"fps": 30}, held=True).focus()
     player.press("t", "Space").wait_for(playing=1)
-    player.page.wait_for_function("model.sent.some(({ type, fps }) => type === 'stats' && fps > 5)")
+    player.until("model.sent.some(({ type, fps }) => type === 'stats' && fps > 25)")
     stats = sent(player, "stats")[-1]
     assert set(stats) == {
         "type",
@@ -875,14 +874,16 @@ def test_the_exported_page_plays_from_a_file(opened, tmp_path):
 
 @pytest.mark.long
 def test_r37_playing_on_leaves_nothing_behind(mounted):
-    player = mounted("plain", size=[256, 256, 240], traits={"fps": 120, "loop": "once"})
+    traits = {"fps": 120, "loop": "once"}
+    player = mounted("plain", size=[256, 256, 240], traits=traits, held=True)
     page = player.page
+    heap = page.context.new_cdp_session(page)  # the clock that is held hides performance.memory
     nodes, memory = [], []
     for _ in range(3):
         player.focus().press("Home", "Space").wait_for(playing=0, index=239)
         page.evaluate("gc()")
         nodes.append(page.evaluate("document.querySelectorAll('*').length"))
-        memory.append(page.evaluate("performance.memory.usedJSHeapSize"))
+        memory.append(heap.send("Runtime.getHeapUsage")["usedSize"])
     assert nodes[0] == nodes[1] == nodes[2]
     assert memory[2] - memory[0] < 20e6
 
@@ -921,14 +922,14 @@ def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
     """The second has three frames for each of the first, at the same times: slower by itself."""
     times = [0.5 * k for k in range(40)]
     traits = {"fps": 30, "sync": "one clock", "index": 5}
-    player = mounted("ramp", size=[4, 64, 40, times], traits=traits)
+    player = mounted("ramp", size=[4, 64, 40, times], traits=traits, held=True)
     page, fine = player.page, [k / 6 for k in range(118)]
     page.evaluate(
         "fine => mount('ramp', { size: [4, 64, 118, fine], into: ['two'],"
         " traits: { sync: 'one clock', fps: 5 }, latency: 60 })",
         fine,
     )
-    other = Player(page, 1).wait_for(index=15)
+    other = Player(page, 1, held=True).wait_for(index=15)
     player.scrub(30)
     player.wait()
     other.wait()
@@ -945,7 +946,7 @@ def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
     )
     player.focus().press("Space")
     other.wait_for(playing=1)
-    page.wait_for_function("pairs.at(-1)[0] > 20")
+    player.until("pairs.at(-1)[0] > 20")
     other.focus().press("Space")
     player.wait_for(playing=0).wait()
     other.wait()
@@ -958,7 +959,7 @@ def test_players_of_one_clock_play_scrub_and_stop_together(mounted):
 def test_uneven_steps_last_as_long_as_their_times_say(mounted):
     times = [0, 1, 2, 3, 13, 14, 15, 16, 26, 27, 28, 29, 39]
     traits = {"mode": "timed", "fps": 20, "loop": "once"}
-    player = mounted("ramp", size=[4, 64, 13, times], traits=traits, before=LOG)
+    player = mounted("ramp", size=[4, 64, 13, times], traits=traits, before=LOG, held=True)
     assert player.root.locator(".br-simulated").inner_text() == "65 s/s"
     player.page.evaluate("follow()")
     player.focus().press("Space").wait_for(playing=0, index=12)
@@ -968,10 +969,10 @@ def test_uneven_steps_last_as_long_as_their_times_say(mounted):
     per_second = 1000 / 65
     first = min(shown for shown in when if shown >= 3)
     lasted = (when[12] - when[first]) / (times[12] - times[first]) / per_second
-    assert 0.6 < lasted < 2
+    assert 0.9 < lasted < 1.1
     long = [when[k] - when[k - 1] for k in (4, 8, 12) if k in when and k - 1 in when]
     assert long
-    assert 0.5 < np.median(long) / (10 * per_second) < 2  # not the twentieth of a second: 0.33
+    assert 0.8 < np.median(long) / (10 * per_second) < 1.2  # not the twentieth of a second: 0.33
 
 
 def test_a_kernel_that_has_gone_is_told_from_one_that_is_busy(mounted):
