@@ -40,7 +40,7 @@ from rich.table import Table
 
 from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
-from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.errors import ComponentError, PayloadError, Terminated
 from binref_sci.journal import SUFFIX, Journal, read_journal
 
 CHECKOUT = Path(__file__).parents[2]
@@ -193,12 +193,12 @@ def _interruptible(console: Console) -> Iterator[None]:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
         console.print("stopping the server ...")
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         console.print("stopped; what was written is removed")
         raise
     finally:
