@@ -10,6 +10,7 @@ from binref_sci.storage import (
     create_buffer,
     identity,
     open_buffer,
+    put_in_place,
     read_into,
     read_into_many,
     require,
@@ -192,3 +193,23 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path):
         write_atomically(target, pieces())
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_replaced_is_there_until_the_new_is(tmp_path, kind):
+    def make(name, content):
+        place = tmp_path / name
+        if kind == "folder":
+            place.mkdir()
+            place = place / "inside"
+        place.write_text(content)
+        return tmp_path / name
+
+    old = make("x.zarr", "old")
+    with pytest.raises(FileNotFoundError):
+        put_in_place(tmp_path / "never made", old)
+    assert (old / "inside" if kind == "folder" else old).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [old]
+    put_in_place(make("new", "new"), old)
+    assert (old / "inside" if kind == "folder" else old).read_text() == "new"
+    assert list(tmp_path.iterdir()) == [old]
