@@ -31,11 +31,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Terminated(SystemExit):
-    """SIGTERM has come: the process is to end in good order, and say so."""
+class Terminated(BaseException):
+    """SIGTERM has come: the process is to end in good order, and say so.
 
-    def __init__(self) -> None:
-        super().__init__(143)  # 128 + SIGTERM, as shells have it
+    No `SystemExit`, which of a component is a failure like any other.
+    """
 
 
 class BinrefError(Exception):

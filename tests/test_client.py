@@ -24,6 +24,7 @@ from hypothesis.extra import numpy as npst
 from pydantic import BaseModel
 
 from binref_sci import BinrefArray, BinrefWriter, Tesseract, Trajectory
+from binref_sci.client.plain import Plain
 from binref_sci.client.remote import normal_url
 from binref_sci.dtypes import DTYPES
 from binref_sci.errors import (
@@ -254,6 +255,51 @@ def test_numbers_lists_and_foreign_arrays_are_inputs_too(echo, door, output_form
          np.array([7], "int8"))  # fmt: skip
     assert sim.apply({"number": np.float64(0.5)})["number"] == 0.5
     assert sim.apply({"number": np.int8(2)})["number"] == 2
+
+
+def test_lists_of_numbers_of_numpy_may_be_mixed(echo, door):
+    sim = echo.open(door)
+    mixed = [np.float64(0.5), 1.5, np.float32(np.inf), np.int8(-3), np.bool(True), 2, np.nan]
+    mixed += [np.uint64(2**63), np.float64(np.nan)]
+    out = sim.apply({"plain": {"losses": mixed}, "array": [mixed[:2], tuple(mixed[2:4])]})
+    np.testing.assert_array_equal(out["plain"]["losses"], np.array(mixed, "f8"))
+    same(out["array"], np.array([[0.5, 1.5], [np.inf, -3]]))
+    singles = [np.float64(0.5), np.int8(3)]  # each an array of its own
+    for got, sent in zip(
+        sim.apply({"inner": {"values": singles}})["inner"]["values"], singles, strict=True
+    ):
+        same(got, np.asarray(sent))
+    with pytest.raises(
+        UnsupportedDTypeError, match=r"inputs\.plain\.losses\[1\]: .*longdouble|float"
+    ):
+        sim.apply({"plain": {"losses": [0.5, np.longdouble(1)]}})
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_list_of_numbers_of_numpy_costs_no_call_for_each(nested):
+    schema = {"properties": {"x": {"type": "array", "items": {"type": "number"}}}}
+    if nested:
+        schema["properties"]["x"] = {"type": "array", "items": schema["properties"]["x"]}
+    schemas = {"ApplyInputSchema": {"properties": {"inputs": schema}}}
+
+    def calls(count):
+        called = 0
+
+        def count_calls(frame, event, argument):
+            nonlocal called
+            called += event == "call"
+
+        numbers = list(np.linspace(0, 1, count))
+        value = {"x": [numbers, numbers] if nested else numbers}
+        plain = Plain(lambda: {"components": {"schemas": schemas}})
+        sys.setprofile(count_calls)
+        try:
+            plain.of(value, ("inputs",))
+        finally:
+            sys.setprofile(None)
+        return called
+
+    assert calls(1000) == calls(10)
 
 
 @pytest.mark.parametrize("output_format", FORMATS)

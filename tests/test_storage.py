@@ -14,6 +14,7 @@ from binref_sci.storage import (
     identity,
     kept_whole,
     open_buffer,
+    put_in_place,
     read_into,
     read_into_many,
     require,
@@ -218,3 +219,23 @@ def test_a_file_is_kept_only_where_nobody_changes_it_from_behind(tmp_path):
         buffer = OpenBuffer.of(file.fileno(), file.name)
         with kept_whole(buffer) as is_kept:
             assert not is_kept()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_replaced_is_there_until_the_new_is(tmp_path, kind):
+    def make(name, content):
+        place = tmp_path / name
+        if kind == "folder":
+            place.mkdir()
+            place = place / "inside"
+        place.write_text(content)
+        return tmp_path / name
+
+    old = make("x.zarr", "old")
+    with pytest.raises(FileNotFoundError):
+        put_in_place(tmp_path / "never made", old)
+    assert (old / "inside" if kind == "folder" else old).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [old]
+    put_in_place(make("new", "new"), old)
+    assert (old / "inside" if kind == "folder" else old).read_text() == "new"
+    assert list(tmp_path.iterdir()) == [old]

@@ -396,6 +396,33 @@ def test_a_time_that_would_be_changed_is_refused(tmp_path, moment):
         assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["u", None])
+@pytest.mark.parametrize("dims", [("t", "x"), None])
+def test_times_are_given_once(tmp_path, name, dims):
+    along = "time" if dims is None else "t"
+    message = (
+        rf"time= of each write.*values of '{along}'.*coords={{'{along}': {{\"units\": \.\.\.}}}}"
+    )
+    known = {along: [0.0, 1.0], "x": [5.0]} if dims else {along: [0.0, 1.0]}
+    with BinrefWriter(name, dims=dims, coords=known, output_path=tmp_path / "known") as writer:
+        with pytest.raises(WriterError, match=message):
+            writer.write([1.0], time=7.0)
+        assert not list((tmp_path / "known").iterdir()), "nothing has been written"
+        writer.write([1.0])  # but these times alone are good
+        writer.write([2.0])
+    assert writer.trajectory().to_xarray()[along].values.tolist() == [0.0, 1.0]
+
+
+def test_times_are_given_once_where_a_writer_goes_on(tmp_path):
+    with BinrefWriter("u", output_path=tmp_path) as writer:
+        writer.write([1.0], time=0.5)
+    with pytest.raises(WriterError, match="times of their own"):
+        BinrefWriter("u", coords={"time": [0.0, 1.0]}, mode="a", output_path=tmp_path)
+    with BinrefWriter("u", coords={"time": {"units": "s"}}, mode="a", output_path=tmp_path) as more:
+        more.write([2.0], time=1.0)
+    assert more.trajectory().times.tolist() == [0.5, 1.0]
+
+
 def test_times_do_not_come_and_go_nor_change_their_kind(tmp_path):
     with BinrefWriter("u", output_path=tmp_path) as writer:
         writer.write([1.0], time=0.5)

@@ -4,7 +4,7 @@ A command is a module with a function ``register(app)``; a new one is added to
 `_COMMANDS`. It is imported when it is asked for: a server is not to carry what one that
 draws pictures needs (100 MB), and nobody is to wait for it. Commands raise the errors of
 `binref_sci.errors`; here they become exit codes: 1 where the component or the system failed,
-2 where the caller was mistaken, 130 on Ctrl-C, 143 on SIGTERM where it is waited for.
+2 where the caller was mistaken, 130 on Ctrl-C, 143 on SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from binref_sci.cli import terminal
+from binref_sci.cli import ending, terminal
 from binref_sci.cli.exits import (
     EXIT_CALLER,
     EXIT_COMPONENT,
     EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
 )
 from binref_sci.errors import (
     BinrefError,
@@ -30,6 +31,7 @@ from binref_sci.errors import (
     ContainerError,
     EngineError,
     StoreError,
+    Terminated,
 )
 
 _COMMANDS = (
@@ -115,10 +117,14 @@ def main() -> None:
         With the exit code.
     """
     try:
-        app(prog_name="binref-sci")
+        with ending.in_good_order():
+            app(prog_name="binref-sci")
     except KeyboardInterrupt:
         terminal.complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
+    except Terminated:
+        terminal.complain("ended by SIGTERM")
+        sys.exit(EXIT_TERMINATED)
     except (ComponentError, ContainerError, EngineError, StoreError) as error:
         terminal.complain(_said(error))
         sys.exit(EXIT_COMPONENT)

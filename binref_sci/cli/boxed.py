@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -214,11 +212,10 @@ def run_image(
         # With an output path the file is named as it is seen from here, not from inside.
         stdout = 1 if output_path is None else nowhere.fileno()
         container = Container(engine, image, inside, options, payload=payload, stdout=stdout, log=2)
-    with _until_terminated():
-        try:
-            code = container.wait()
-        finally:
-            container.stop()
+    try:
+        code = container.wait()
+    finally:
+        container.stop()
     if code == 0:
         if output_path is not None:
             typer.echo(output_path / RESULTS_FILE)
@@ -233,29 +230,28 @@ def serve_image(
     engine: Engine, image: str, options: Options, *, inside: Sequence[str], grace: int
 ) -> None:
     """Serve the component in an image until Ctrl-C, SIGTERM or ``binref-sci stop``."""
-    with _until_terminated():
-        served = Served(engine, image, options, arguments=[*inside, "--grace", str(grace)])
-        container = served.container
-        position, code = 0, None
+    served = Served(engine, image, options, arguments=[*inside, "--grace", str(grace)])
+    container = served.container
+    position, code = 0, None
+    try:
+        typer.echo(f"{READY}{image} on {served.url} ({container.name})", err=True)
+        while code is None:
+            code = container.wait(0.1)
+            position = _relay(container, position)
+    except (KeyboardInterrupt, Terminated):
         try:
-            typer.echo(f"{READY}{image} on {served.url} ({container.name})", err=True)
-            while code is None:
-                code = container.wait(0.1)
-                position = _relay(container, position)
-        except (KeyboardInterrupt, Terminated):
-            try:
-                stop(engine, container.name, grace + 1)
-            except EngineError as error:
-                terminal.complain(str(error))
-            container.stop()
-            code = container.wait()
-            _relay(container, position)
-            if code not in (0, EXIT_TERMINATED):
-                raise
-        finally:
-            container.stop()
+            stop(engine, container.name, grace + 1)
+        except EngineError as error:
+            terminal.complain(str(error))
+        container.stop()
+        code = container.wait()
+        _relay(container, position)
         if code not in (0, EXIT_TERMINATED):
-            raise ContainerError(f"the container of {image!r} ended with exit code {code}")
+            raise
+    finally:
+        container.stop()
+    if code not in (0, EXIT_TERMINATED):
+        raise ContainerError(f"the container of {image!r} ended with exit code {code}")
 
 
 def _relay(container: Container, position: int) -> int:
@@ -265,17 +261,3 @@ def _relay(container: Container, position: int) -> int:
     sys.stderr.buffer.write(b"".join(lines))
     sys.stderr.flush()
     return position
-
-
-@contextmanager
-def _until_terminated() -> Iterator[None]:
-    """Take SIGTERM much as Ctrl-C: the container is to end in good order."""
-
-    def interrupt(*_: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

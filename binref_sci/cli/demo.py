@@ -40,8 +40,9 @@ from rich.table import Table
 
 from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
-from binref_sci.errors import ComponentError, PayloadError
+from binref_sci.errors import ComponentError, PayloadError, Terminated
 from binref_sci.journal import SUFFIX, Journal, read_journal
+from binref_sci.storage import put_in_place
 
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLE = Path("examples", "heat_diffusion")
@@ -174,9 +175,7 @@ def _made_in_full(target: Path) -> Iterator[Path]:
     try:
         yield scratch
         scratch.chmod(0o755)  # mkdtemp lets nobody else in
-        if target.exists():
-            shutil.rmtree(target)
-        scratch.rename(target)
+        put_in_place(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -193,12 +192,12 @@ def _interruptible(console: Console) -> Iterator[None]:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
         console.print("stopping the server ...")
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         console.print("stopped; what was written is removed")
         raise
     finally:

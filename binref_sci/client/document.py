@@ -120,14 +120,27 @@ class Singles:
 
     def is_array(self, dtype: str, path: Path) -> bool | None:
         """Return whether an array of a dtype may stand at a place, or a number; None: unknown."""
-        if isinstance(path[-1], int) and not any(
-            "prefixItems" in node for node in self._schemas.around(path)
-        ):
-            path = (*path[:-1], 0)  # the items of a list are alike
-        key = dtype, path
+        key = dtype, self._first_like(path)
         if key not in self._known:
-            self._known[key] = self._found(dtype, path)
+            self._known[key] = self._found(*key)
         return self._known[key]
+
+    def items(self, path: Path) -> Path | None:
+        """Return the place that stands for all items of a list; None where each has its own."""
+        first = (*self._first_like(path), 0)
+        return None if self._fixed(first) else first
+
+    def _fixed(self, path: Path) -> bool:
+        return any("prefixItems" in node for node in self._schemas.around(path))
+
+    def _first_like(self, path: Path) -> Path:
+        """Return the place of the first of all items like this: those of a list are alike."""
+        made: Path = ()
+        for part in path:
+            if isinstance(part, int) and not self._fixed((*made, part)):
+                part = 0
+            made = (*made, part)
+        return made
 
     def _found(self, dtype: str, path: Path) -> bool | None:
         found = self._schemas.at(path)

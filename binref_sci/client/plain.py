@@ -18,6 +18,8 @@ from binref_sci.runtime.schema import ShapeDType
 from binref_sci.trajectory import Trajectory
 
 _PLAIN: Final = {int, bool, str, type(None)}
+_NUMBERS: Final = {int, float, bool}
+_SCALARS: Final = np.bool, np.integer, np.floating
 
 
 class Plain:
@@ -34,6 +36,7 @@ class Plain:
 
     def __init__(self, document: Callable[[], Mapping[str, Any]]) -> None:
         self._singles = Singles(document)
+        self._known: dict[tuple[type, Path], bool] = {}  # whether a type is a number in a list
 
     def of(self, value: Any, path: Path) -> Any:
         """Return a value at some place as the wire has it.
@@ -49,6 +52,10 @@ class Plain:
             kinds = set(map(type, value))
             if kinds <= _PLAIN or (kinds <= {int, float} and all(map(math.isfinite, value))):
                 return value
+            if any(issubclass(kind, _SCALARS) for kind in kinds):
+                value = self._numbers(value, kinds, path)
+                if set(map(type, value)) <= _NUMBERS:
+                    return value if all(map(math.isfinite, value)) else list(map(_number, value))
             return [self.of(item, (*path, index)) for index, item in enumerate(value)]
         if isinstance(value, np.generic) and value.dtype.kind in "biuf":
             return self._single(value, path)
@@ -68,6 +75,25 @@ class Plain:
                 return self._single(array, path)
             return _checked(array, path)
         return value
+
+    def _numbers(
+        self, value: list[Any] | tuple[Any, ...], kinds: set[type], path: Path
+    ) -> list[Any] | tuple[Any, ...]:
+        """Return a list with plain numbers for NumPy's; asked of the first of each type alone."""
+        items = self._singles.items(path)
+        if items is None:
+            return value
+        plain = set()
+        for kind in kinds:
+            if issubclass(kind, _SCALARS):
+                key = kind, items
+                if key not in self._known:
+                    index = next(i for i, item in enumerate(value) if type(item) is kind)
+                    single = self._single(value[index], (*path, index))
+                    self._known[key] = not isinstance(single, np.ndarray)
+                if self._known[key]:
+                    plain.add(kind)
+        return [item.item() if type(item) in plain else item for item in value]
 
     def _single(self, value: Any, path: Path) -> Any:
         dtype = _checked(value, path).dtype

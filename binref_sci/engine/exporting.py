@@ -21,7 +21,7 @@ from binref_sci.engine.virtual import check_names, plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.folders import local_folder
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import hidden_beside
+from binref_sci.storage import hidden_beside, put_in_place
 
 _NEEDS: Final = {
     ".json": (),
@@ -93,13 +93,7 @@ def export(
             )
         else:
             _copy(source, partial, kind, storage_options)
-        if place.is_dir():
-            before = hidden_beside(place, kind)
-            place.rename(before)
-            partial.rename(place)
-            shutil.rmtree(before)
-        else:
-            partial.replace(place)
+        put_in_place(partial, place)
     except BaseException:
         if partial.is_dir():
             shutil.rmtree(partial)

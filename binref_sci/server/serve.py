@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from binref_sci.errors import FormatError, PayloadError, Terminated
+from binref_sci.errors import FormatError, PayloadError
 from binref_sci.folders import made_folder
 from binref_sci.naming import OUTPUT_FORMATS
 from binref_sci.server import negotiation
@@ -87,7 +87,6 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
         listener = stack.enter_context(_bind(options.host, options.port))
         for number in (signal.SIGINT, signal.SIGTERM):
             stack.callback(_restore, number, signal.getsignal(number))
-        _restore(signal.SIGTERM, _terminated)
         if options.output_path is None:
             output_path = Path(tempfile.mkdtemp(prefix="binref-sci-"))
             stack.callback(shutil.rmtree, output_path, ignore_errors=True)
@@ -119,10 +118,6 @@ def serve(target: str, options: Options, *, ready: Callable[[Facts, str], None])
             grace=options.grace,
             default=Encoding(options.output_format, options.compression),
         )
-
-
-def _terminated(*_: object) -> None:
-    raise Terminated
 
 
 def _restore(number: int, handler: Any) -> None:

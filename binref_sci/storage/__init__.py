@@ -15,7 +15,12 @@ from binref_sci.storage.reading import (
     require,
     truncated,
 )
-from binref_sci.storage.replacing import hidden_beside, sync_directory, write_atomically
+from binref_sci.storage.replacing import (
+    hidden_beside,
+    put_in_place,
+    sync_directory,
+    write_atomically,
+)
 from binref_sci.storage.roots import Root, place_of, root_of
 from binref_sci.storage.writing import BUFFER_SUFFIX, create_buffer, write_at
 
@@ -36,6 +41,7 @@ __all__ = [
     "open_buffer",
     "opened_buffer",
     "place_of",
+    "put_in_place",
     "read_into",
     "read_into_many",
     "require",

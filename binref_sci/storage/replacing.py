@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,35 @@ def hidden_beside(place: Path, suffix: str = ".partial") -> Path:
     Hidden, since nobody is to open it, and no longer than a name may be.
     """
     return place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}{suffix}")
+
+
+def put_in_place(made: Path, place: Path) -> None:
+    """Give a finished file or folder its name; what had it before goes, once that is done.
+
+    Raises
+    ------
+    OSError
+        If it cannot be; then what was there before is there again.
+    """
+    if not place.is_dir():
+        made.replace(place)
+        return
+    before = hidden_beside(place)  # no system call that all disks have puts a folder over another
+    try:
+        place.rename(before)
+        made.rename(place)
+    except BaseException as error:
+        if before.exists():
+            try:
+                before.rename(place)
+            except OSError:  # somebody else has taken the name
+                error.add_note(f"what was there before is in {os.fspath(before)!r}")
+        raise
+    try:
+        shutil.rmtree(before)
+    except BaseException:
+        shutil.rmtree(before, ignore_errors=True)  # as much of it as can be
+        raise
 
 
 def write_atomically(

@@ -81,6 +81,17 @@ def check_timed(what: str, number: int, *, timed: bool, before: bool) -> None:
         )
 
 
+def check_times_once(what: str, labels: Labels) -> None:
+    """Refuse times of writes beside a coordinate that has the times already."""
+    along = (labels.dims or ("time",))[0]
+    if along in labels.coords:
+        raise WriterError(
+            f"{what}: the snapshots have times of their own, from time= of each write, and others "
+            f"from coords, as the values of {along!r}; leave time= out, or give coords the attributes "
+            f'alone: coords={{{along!r}: {{"units": ...}}}}'
+        )
+
+
 def check_fit(what: str, labels: Labels, block: Block | None, shape: tuple[int, ...]) -> None:
     """Refuse labels that do not fit the snapshots, now and not when the run is opened."""
     dims = labels.dims

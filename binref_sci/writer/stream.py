@@ -30,7 +30,14 @@ from binref_sci.journal import (
 )
 from binref_sci.progress import ProgressBar
 from binref_sci.storage import confine, create_buffer, sync_directory, write_at
-from binref_sci.writer.checks import check_block, check_fit, check_order, check_same, check_timed
+from binref_sci.writer.checks import (
+    check_block,
+    check_fit,
+    check_order,
+    check_same,
+    check_timed,
+    check_times_once,
+)
 from binref_sci.writer.journaling import append, journal_name, publish
 from binref_sci.writer.options import Options
 from binref_sci.writer.stamps import TIME_UNITS, stamp_of
@@ -137,7 +144,10 @@ class Stream:
                 check_order(options.what, options.labels)
         elif options.name is not None:
             check_same(options.name, self._lines[self.tail.lines - 1], data)
-        if self._files is not None:
+        if self._files is None:
+            if timed:
+                check_times_once(options.what, options.labels)
+        else:
             before = self._time_dtype is not None
             check_timed(options.what, count, timed=timed, before=before)
 
@@ -356,8 +366,16 @@ class Stream:
             os.unlink(os.path.join(self.directory, name))
 
     def go_on(self, journal: Journal) -> None:
-        """Continue a journal that is held, after its last complete snapshot."""
+        """Continue a journal that is held, after its last complete snapshot.
+
+        Raises
+        ------
+        WriterError
+            If its snapshots have times, and the labels given other ones.
+        """
         header = journal.header
+        if header.time is not None:
+            check_times_once(self.options.what, self.options.labels)
         self._id, self._journal_name = header.id, journal.path.name
         self._lines = list(journal.segments)
         total = self.options.total

@@ -67,7 +67,8 @@ class BinrefWriter:
         Name of each axis of the trajectory, the one along the snapshots first.
     coords
         Coordinates by name, as in `Labels`. For the axis along the snapshots give
-        attributes alone, ``{"time": {"units": "s"}}``: its values come with each write.
+        attributes alone, ``{"time": {"units": "s"}}``: its values come with each write. Values
+        may be given where no write has a time.
     attrs
         Attributes of the variable: ``{"units": "K"}``.
     total
@@ -186,8 +187,8 @@ class BinrefWriter:
         UnsupportedDTypeError
             Before a byte is written.
         WriterError
-            If a named writer gets another shape or dtype, if times come and go, or if
-            the writer is closed.
+            If a named writer gets another shape or dtype, if times come and go or are in
+            ``coords`` too, or if the writer is closed.
         OSError
             As the system reports it. Nothing counts, and later writes are right.
         """
