@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import sys
@@ -218,3 +219,14 @@ def test_a_file_is_kept_only_where_nobody_changes_it_from_behind(tmp_path):
         buffer = OpenBuffer.of(file.fileno(), file.name)
         with kept_whole(buffer) as is_kept:
             assert not is_kept()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read, of Linux")
+@pytest.mark.parametrize("read", [read_into, lambda *given: read_into_many(*given[:2], [given[2]])])
+def test_a_file_that_the_system_cannot_read_is_named(read):
+    with (
+        open("/proc/self/mem", "rb") as file,
+        pytest.raises(OSError, match="'/proc/self/mem'") as failed,
+    ):
+        read(OpenBuffer.of(file.fileno(), file.name), 0, np.empty(8, np.uint8))
+    assert failed.value.errno == errno.EIO
