@@ -183,7 +183,7 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             multiply(total, 0, 0, np.asarray(self.array).reshape(rows, columns))
             return total
-        if self.mmap is not False and self.array.compressed_size is None:
+        if self._is_to_be_mapped(self.array):
             with _mappable(self.array, leased=self.mmap is None) as (buffer, is_kept):
                 if is_kept():
                     blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
@@ -192,6 +192,11 @@ class Matrix:
                     return total
         self._read(self.array, multiply, total, apart=apart)
         return total
+
+    def _is_to_be_mapped(self, array: BinrefArray) -> bool:
+        if self.mmap is None:  # to ask for a lease takes as long as to copy a block
+            return array.compressed_size is None and array.nbytes > BLOCK_BYTES
+        return self.mmap and array.compressed_size is None
 
     def _read(
         self, array: BinrefArray, multiply: Multiply, total: NDArray[Any], *, apart: bool

@@ -27,6 +27,7 @@ told_what_is_gone = pytest.mark.skipif(
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A matrix of 50 rows, of which a row is multiplied at a time."""
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(matrix, "MAPPED_BYTES", 4096)
     return BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
 
@@ -88,3 +89,9 @@ def test_a_writer_that_waits_sends_no_signal(stored):
         signal.signal(signal.SIGURG, before)
     assert not calls
     assert not writers[0].is_alive()
+
+
+def test_a_matrix_of_one_block_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "kept_whole", None)
+    stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
+    np.testing.assert_array_equal(Matrix(stored, 1, None).times(np.ones(512)), np.full(50, 512.0))
