@@ -19,6 +19,7 @@ from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
 from binref_sci.engine.manifest import read_manifest
 from binref_sci.errors import (
+    BufferNotFoundError,
     DatasetExistsError,
     FormatError,
     UnsupportedDTypeError,
@@ -334,6 +335,8 @@ def test_modes(tmp_path):
     # What is replaced may be the source of what replaces it.
     brs.to_binref((back[["u"]] + 1).drop_attrs(), place, mode="w")
     xr.testing.assert_equal(brs.open_dataset(place).load(), series(0, 3)[["u"]] + 1)
+    with pytest.raises(BufferNotFoundError, match=r"variable 'u'.*open it again"):
+        back.u.load()
     assert check(place).notes == []
     assert len(list(place.iterdir())) == 7
     with pytest.raises(ValueError, match=r"give one"):
