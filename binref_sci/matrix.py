@@ -26,7 +26,15 @@ from binref_sci.codec import FrameReader
 from binref_sci.dtypes import nbytes_of
 from binref_sci.memory import page_aligned
 from binref_sci.ranges import together
-from binref_sci.storage import Buffer, kept_whole, map_range, open_buffer, read_into, require
+from binref_sci.storage import (
+    Buffer,
+    kept_whole,
+    map_range,
+    open_buffer,
+    populated,
+    read_into,
+    require,
+)
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is read at a time, in bytes; see `benchmarks/jacobian.py`."""
@@ -175,7 +183,7 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             multiply(total, 0, 0, np.asarray(self.array).reshape(rows, columns))
             return total
-        if self.mmap is not False and self.array.compressed_size is None:
+        if self._is_to_be_mapped(self.array):
             with _mappable(self.array, leased=self.mmap is None) as (buffer, is_kept):
                 if is_kept():
                     blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
@@ -184,6 +192,11 @@ class Matrix:
                     return total
         self._read(self.array, multiply, total, apart=apart)
         return total
+
+    def _is_to_be_mapped(self, array: BinrefArray) -> bool:
+        if self.mmap is None:  # to ask for a lease takes as long as to copy a block
+            return array.compressed_size is None and array.nbytes > BLOCK_BYTES
+        return self.mmap and array.compressed_size is None
 
     def _read(
         self, array: BinrefArray, multiply: Multiply, total: NDArray[Any], *, apart: bool
@@ -254,25 +267,53 @@ def _mapped(
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
     """Yield first row, first column and what is there, mapped a window at a time.
 
-    What is left when the file is kept no more is read.
+    What is left when the file is kept no more is read, and so is what cannot be mapped.
     """
     layout, itemsize = array.layout, array.dtype.itemsize
     end = nbytes_of(layout.shape, layout.dtype)
     require(buffer, array.offset, end)  # now, and not when the last window is reached
-    window, opened = np.empty(0, np.uint8), 0
+    window = _Window(buffer, array.offset, end)
     for row, column, height, width in blocks:
         first, nbytes = (row * columns + column) * itemsize, height * width * itemsize
-        if not is_kept():
-            piece = page_aligned((height, width), array.dtype)
-            read_into(buffer, array.offset + first, piece)
-            yield row, column, piece
+        if is_kept() and (mapped := window.moved_to(first, nbytes)) is not None:
+            yield row, column, mapped.view(array.dtype).reshape(height, width)
             continue
-        if first + nbytes > opened + len(window):
-            length = min(max(WINDOW_BYTES, nbytes), end - first)
-            window = map_range(buffer, array.offset + first, length)
-            opened = first
-        piece = window[first - opened : first - opened + nbytes].view(array.dtype)
-        yield row, column, piece.reshape(height, width)
+        piece = page_aligned((height, width), array.dtype)
+        read_into(buffer, array.offset + first, piece)
+        yield row, column, piece
+
+
+class _Window:
+    """The part of an array's bytes that is mapped.
+
+    Parameters
+    ----------
+    buffer
+        Open as long as this is used.
+    start
+        Where the array begins in it.
+    size
+        Bytes of the array.
+    """
+
+    def __init__(self, buffer: Buffer, start: int, size: int) -> None:
+        self._buffer = buffer
+        self._start = start
+        self._size = size
+        self._first = 0
+        self._mapped = np.empty(0, np.uint8)
+
+    def moved_to(self, first: int, nbytes: int) -> NDArray[np.uint8] | None:
+        """Return some bytes of the array, or None if they cannot be mapped."""
+        if first + nbytes > self._first + len(self._mapped):
+            length = min(max(WINDOW_BYTES, nbytes), self._size - first)
+            try:
+                self._mapped = map_range(self._buffer, self._start + first, length)
+            except OSError:  # no room, as where addresses are limited
+                return None
+            self._first = first
+        piece = self._mapped[first - self._first :][:nbytes]
+        return piece if populated(piece) else None
 
 
 @contextmanager

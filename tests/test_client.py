@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from pydantic import BaseModel
 
-from binref_sci import BinrefArray, BinrefWriter, Tesseract, Trajectory
+from binref_sci import BinrefArray, BinrefWriter, Tesseract, Trajectory, open_dataset
 from binref_sci.client.plain import Plain
 from binref_sci.client.remote import normal_url
 from binref_sci.dtypes import DTYPES
@@ -498,6 +498,15 @@ def test_lazy_is_chosen_once_or_for_each_call(heat, door):
             heat.open(door, output_format=output_format).apply({}, lazy=True)
     with pytest.raises(FormatError, match="'yaml' is unknown"):
         heat.open(door, output_format="yaml")
+
+
+def test_a_run_whose_results_went_into_the_response_says_so_when_it_is_opened(tmp_path):
+    sim = Tesseract.from_tesseract_api(component(tmp_path / "echo", ECHO), output_path=tmp_path)
+    sim.apply({}, run_id="eager")
+    with pytest.warns(RuntimeWarning, match=r"answered in json\+base64.*lazy=True"):
+        assert not open_dataset(tmp_path / "run_eager").variables
+    sim.apply({}, run_id="lazy", lazy=True)
+    open_dataset(tmp_path / "run_lazy")
 
 
 def test_nothing_is_deleted_and_no_descriptor_kept(heat, door, tmp_path):

@@ -388,6 +388,7 @@ def test_a_buffer_that_is_cut_while_it_is_multiplied_is_told(tmp_path, monkeypat
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A matrix of 50 rows, of which a row is multiplied at a time."""
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(matrix, "MAPPED_BYTES", 4096)
     return BinrefArray.write(np.arange(50.0 * 512).reshape(50, 512), output_path=tmp_path)
 

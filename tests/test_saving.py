@@ -19,6 +19,7 @@ from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
 from binref_sci.engine.manifest import read_manifest
 from binref_sci.errors import (
+    BufferNotFoundError,
     DatasetExistsError,
     FormatError,
     UnsupportedDTypeError,
@@ -221,6 +222,34 @@ def test_what_does_not_fit_is_not_appended(tmp_path):
     xr.testing.assert_identical(brs.open_dataset(place).load(), series(0, 3))
 
 
+@pytest.mark.parametrize(
+    ("there", "given"),
+    [
+        ([0.0, np.nan, 2.0, 3.0], [0.0, np.nan, 2.0, 3.5]),
+        (list("abcd"), list("abce")),
+        ([0, 1, 2, 3], list("abcd")),
+        (np.arange("2000", "2004", dtype="M8[Y]").astype("M8[ns]"), [0, 1, 2, 3]),
+    ],
+)
+def test_what_is_appended_gives_no_other_labels_to_what_is_there(tmp_path, there, given):
+    place = tmp_path / "a"
+    first, more = series(0, 3).assign_coords(x=there), series(3, 2)
+    brs.to_binref(first, place)
+    with pytest.raises(WriterError, match=r"coordinate 'x' of '/' is .* at .*drop_vars"):
+        brs.to_binref(more.assign_coords(x=given), place, append_dim="time")
+    xr.testing.assert_identical(brs.open_dataset(place).load(), first)
+    brs.to_binref(more.drop_vars("x"), place, append_dim="time")
+    whole = series(0, 5).assign_coords(x=there)
+    xr.testing.assert_equal(brs.open_dataset(place).load(), whole)
+
+
+def test_a_coordinate_that_is_kept_in_less_than_it_is_given_in_is_the_same(tmp_path):
+    place, x = tmp_path / "a", np.array([0.1, 0.2, 0.3, np.nan])
+    brs.to_binref(series(0, 3).assign_coords(x=x), place, encoding={"x": {"dtype": "f4"}})
+    brs.to_binref(series(3, 2).assign_coords(x=x), place, append_dim="time")
+    assert brs.open_dataset(place).sizes["time"] == 5
+
+
 def test_times_that_the_saved_units_cannot_tell_are_refused(tmp_path):
     place = tmp_path / "a"
     brs.to_binref(series(0, 3), place)  # whole hours
@@ -306,6 +335,8 @@ def test_modes(tmp_path):
     # What is replaced may be the source of what replaces it.
     brs.to_binref((back[["u"]] + 1).drop_attrs(), place, mode="w")
     xr.testing.assert_equal(brs.open_dataset(place).load(), series(0, 3)[["u"]] + 1)
+    with pytest.raises(BufferNotFoundError, match=r"variable 'u'.*open it again"):
+        back.u.load()
     assert check(place).notes == []
     assert len(list(place.iterdir())) == 7
     with pytest.raises(ValueError, match=r"give one"):

@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import sys
@@ -239,3 +240,14 @@ def test_what_is_replaced_is_there_until_the_new_is(tmp_path, kind):
     put_in_place(make("new", "new"), old)
     assert (old / "inside" if kind == "folder" else old).read_text() == "new"
     assert list(tmp_path.iterdir()) == [old]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read, of Linux")
+@pytest.mark.parametrize("read", [read_into, lambda *given: read_into_many(*given[:2], [given[2]])])
+def test_a_file_that_the_system_cannot_read_is_named(read):
+    with (
+        open("/proc/self/mem", "rb") as file,
+        pytest.raises(OSError, match="'/proc/self/mem'") as failed,
+    ):
+        read(OpenBuffer.of(file.fileno(), file.name), 0, np.empty(8, np.uint8))
+    assert failed.value.errno == errno.EIO

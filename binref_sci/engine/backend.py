@@ -36,9 +36,9 @@ _READ: Final[Mapping[type, Callable[[Any, tuple[Any, ...]], Any]]] = {
 }
 
 
-def with_name(name: str, error: BinrefError) -> BinrefError:
+def with_name(name: str, error: BinrefError, way_out: str = "") -> BinrefError:
     """Return the same error, naming the variable too."""
-    return type(error)(f"variable {name!r}: {error}")
+    return type(error)(f"variable {name!r}: {error}{way_out}")
 
 
 class Backend(BackendArray):
@@ -67,6 +67,9 @@ class Backend(BackendArray):
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         try:
             return np.asarray(_READ[type(key)](self._array, key.tuple))
+        except BufferNotFoundError as error:
+            way_out = "; if this was saved again since it was opened, open it again"
+            raise with_name(self._name, error, way_out) from error
         except STORAGE_ERRORS as error:
             raise with_name(self._name, error) from error
 

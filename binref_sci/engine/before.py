@@ -77,11 +77,15 @@ class Before:
             if isinstance(one.data, TextArray) and one.data.size
         }
 
+    @property
+    def opened(self) -> xr.Dataset:
+        """The group, as it opens."""
+        return decoded(self.raw, self.group)
+
     def continued(self, append_dim: str | None) -> dict[str, xr.Variable]:
         """Return the variables that will be continued, as they open."""
-        opened = decoded(self.raw, self.group).variables
         return {
             str(name): one
-            for name, one in opened.items()
+            for name, one in self.opened.variables.items()
             if self.continues(str(name), one.dims, append_dim)
         }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import xarray as xr
+
 from binref_sci.engine.before import Before
 from binref_sci.engine.encoding import Encoded, check_same
 from binref_sci.errors import WriterError
@@ -29,6 +32,28 @@ def check_fit(path: str, new: Encoded, old: Before | None, append_dim: str | Non
                 )
     if old is not None:
         _check_lengths(path, new, old, append_dim)
+
+
+def check_labels(path: str, new: xr.Dataset, old: xr.Dataset, append_dim: str | None) -> None:
+    """Check that what is appended has the coordinates that are there, along other dimensions.
+
+    Raises
+    ------
+    WriterError
+        Naming the coordinate, which would give other labels to what is there.
+    """
+    for dim in (set(new.indexes) & set(old.indexes)) - {append_dim}:
+        there, given = old.indexes[dim], new.indexes[dim]
+        if there.dtype.kind == given.dtype.kind == "f":
+            given = given.astype(there.dtype)  # it may be kept in less than it is given in
+        if len(there) == len(given) and not there.equals(given):
+            same = (there == given) | (there.isna() & given.isna())
+            place = int(np.argmin(same))
+            raise WriterError(
+                f"coordinate {str(dim)!r} of {path!r} is {there[place]} at {place} in what is there "
+                f"and {given[place]} in what is to be appended; leave it out with "
+                f".drop_vars({str(dim)!r}) if it means the same, or replace it first with mode='a'"
+            )
 
 
 def _check_lengths(path: str, new: Encoded, old: Before, append_dim: str | None) -> None:

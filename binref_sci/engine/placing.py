@@ -16,11 +16,10 @@ from dask.delayed import delayed
 
 from binref_sci.engine.before import Before
 from binref_sci.engine.encoding import Encoded, Part, check_same, encode
-from binref_sci.engine.fit import check_fit
+from binref_sci.engine.fit import check_fit, check_labels
 from binref_sci.engine.job import Job
 from binref_sci.engine.manifest import Group, Manifest, new_manifest
 from binref_sci.engine.regions import resolve_region
-from binref_sci.engine.saved import decoded
 from binref_sci.engine.target import BufferTarget
 from binref_sci.errors import WriterError
 from binref_sci.folders import made_folder
@@ -71,6 +70,8 @@ class Saving:
                 ds, encoding.get(path), like, None if mine is None else mine.widths
             )
             check_fit(path, encoded[path], old.get(path), append_dim)
+            if mine is not None and like:
+                check_labels(path, ds, mine.opened, append_dim)
         after = new_manifest({}) if there is None else there
         self._begin(after)
         made = dict(after.groups)
@@ -122,7 +123,7 @@ class Saving:
             self._into(ds, old, region, explicit=explicit)
 
     def _into(self, ds: xr.Dataset, old: Before, region: Any, *, explicit: bool) -> None:
-        whole = decoded(old.raw, old.group)
+        whole = old.opened
         spans = resolve_region(region, ds, whole)
         named = set(ds.dims) if region == "auto" else set(region)
         found = [

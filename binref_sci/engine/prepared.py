@@ -310,6 +310,14 @@ def prepare_place(place: Source) -> Prepared:
                 RuntimeWarning,
                 stacklevel=2,
             )
+    elif not made and place.run.get("output_format") in ("json", "json+base64"):
+        warnings.warn(
+            f"the run in {place.path!r} answered in {place.run['output_format']}: what it returned went "
+            "into the response, and nothing is here to be opened; lazy=True or "
+            "output_format='json+binref' leaves it here",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     about = {key: place.run[key] for key in _ABOUT if place.run.get(key) is not None}
     return Prepared(
         place.path, made, attrs, about, state, is_remote=place.is_remote, refused=refused

@@ -86,7 +86,7 @@ def _found(dim: str, new: xr.Dataset, old: xr.Dataset) -> slice:
     places = old.indexes[dim].get_indexer(new.indexes[dim])
     if (places < 0).any():
         odd = new.indexes[dim][int(np.flatnonzero(places < 0)[0])]
-        raise ValueError(f"coordinate {dim!r} has {odd!r}, which what was saved has not")
+        raise ValueError(f"coordinate {dim!r} has {odd}, which what was saved has not")
     if len(places) and (np.diff(places) != 1).any():
         raise ValueError(
             f"the values of coordinate {dim!r} do not follow one another in what was saved; "

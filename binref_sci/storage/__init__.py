@@ -3,6 +3,7 @@
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.finding import Identity, found_before, identity, size_of, status_of
 from binref_sci.storage.leasing import kept_whole
+from binref_sci.storage.populating import populated
 from binref_sci.storage.reading import (
     Buffer,
     OpenBuffer,
@@ -42,6 +43,7 @@ __all__ = [
     "opened_buffer",
     "place_of",
     "put_in_place",
+    "populated",
     "read_into",
     "read_into_many",
     "require",

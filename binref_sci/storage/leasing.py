@@ -27,8 +27,9 @@ def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
     a lease (``F_RDLCK``, fcntl(2)) whoever opens the file for writing, or cuts it, waits until
     the lease is given back, which the function does when it is asked then; for no longer than
     ``/proc/sys/fs/lease-break-time``, 45 s as a rule. So it is to be asked again every few
-    seconds at least. There is no lease on what somebody has open for writing, on another's
-    file, outside of Linux, and none is asked for where file systems are not local.
+    seconds at least. Who opens with ``O_NONBLOCK`` gets ``EAGAIN``. There is no lease on what
+    somebody has open for writing, on another's file, outside of Linux, and none is asked for
+    where file systems are not local.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ def kept_whole(buffer: Buffer) -> Iterator[Callable[[], bool]]:
     with suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # ignored; SIGIO would end the process
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETOWN, 0)  # no signal at all: this process may have a handler
     try:
         yield is_kept
     finally:

@@ -156,6 +156,8 @@ def read_into(buffer: Buffer, offset: int, target: NDArray[Any] | memoryview) ->
     ------
     TruncatedBufferError
         If the file ends first: short data is never padded.
+    OSError
+        As the system reports it, with the file's name.
     """
     view = memoryview(target).cast("B") if target.nbytes else memoryview(b"")
     if not isinstance(buffer, OpenBuffer):
@@ -165,7 +167,10 @@ def read_into(buffer: Buffer, offset: int, target: NDArray[Any] | memoryview) ->
     done = 0
     while done < len(view):
         # One call moves at most 2 GiB on Linux, and may be cut short anywhere.
-        got = os.preadv(buffer.fd, [view[done:] if done else view], offset + done)
+        try:
+            got = os.preadv(buffer.fd, [view[done:] if done else view], offset + done)
+        except OSError as error:
+            raise _named(error, buffer) from error
         if not got:
             raise truncated(buffer.name, offset, len(view), os.fstat(buffer.fd).st_size)
         done += got
@@ -176,19 +181,26 @@ def read_into_many(buffer: OpenBuffer, offset: int, targets: list[NDArray[Any]])
 
     Raises
     ------
-    TruncatedBufferError
-        If the file ends first.
+    TruncatedBufferError, OSError
+        As `read_into`.
     """
     for first in range(0, len(targets), _IOV_MAX):
         batch = targets[first : first + _IOV_MAX]
         wanted = sum(target.nbytes for target in batch)
-        got = os.preadv(buffer.fd, batch, offset)
+        try:
+            got = os.preadv(buffer.fd, batch, offset)
+        except OSError as error:
+            raise _named(error, buffer) from error
         if got < wanted:  # rare: fall back to one by one, which knows where it stopped
             position = offset
             for target in batch:
                 read_into(buffer, position, target)
                 position += target.nbytes
         offset += wanted
+
+
+def _named(error: OSError, buffer: OpenBuffer) -> OSError:
+    return OSError(error.errno, error.strerror, buffer.name)
 
 
 _IOV_MAX = 1024  # what Linux takes in one preadv
@@ -214,5 +226,9 @@ def map_range(buffer: Buffer, offset: int, nbytes: int) -> NDArray[np.uint8]:
         raise InvalidReferenceError(f"{buffer.name!r} is no file of this machine to be mapped")
     require(buffer, offset, nbytes)
     start = offset - offset % mmap.ALLOCATIONGRANULARITY
-    mapped = mmap.mmap(buffer.fd, offset - start + nbytes, access=mmap.ACCESS_COPY, offset=start)
+    length = offset - start + nbytes
+    try:
+        mapped = mmap.mmap(buffer.fd, length, access=mmap.ACCESS_COPY, offset=start)
+    except ValueError as error:  # it was cut since it was opened
+        raise truncated(buffer.name, offset, nbytes, os.fstat(buffer.fd).st_size) from error
     return np.frombuffer(mapped, np.uint8, nbytes, offset - start)
