@@ -1,0 +1,56 @@
+"""What of the player runs in a browser: one script and one style sheet, made of parts.
+
+A notebook's front end takes a widget's script as one text and fetches nothing beside it, and an
+exported page has to hold all of it. So the parts, which are ES modules of their own in the folder
+`browser`, are joined here: each comes after those that it imports from, and their imports of each
+other are left out, as all of them then share one scope.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).parent / "browser"
+
+WIDGET: Final = (
+    "order",
+    "cache",
+    "rates",
+    "bytes",
+    "colours",
+    "windows",
+    "words",
+    "model",
+    "pieces",
+    "drawings",
+    "panel",
+    "view",
+)
+"""Parts of the widget, in the order in which they are joined."""
+
+PAGE: Final = (*WIDGET, "standalone")
+"""Parts of an exported page: the widget, and what answers it without a kernel."""
+
+_SIBLINGS = re.compile(r'^import \{[^{}]*\} from "\./\w+\.js";\n', re.MULTILINE)
+
+
+def widget_script() -> str:
+    """The ES module of the widget, whose default export anywidget calls."""
+    return _joined(WIDGET)
+
+
+def page_script() -> str:
+    """The ES module of an exported page, which has `start` besides."""
+    return _joined(PAGE)
+
+
+def style() -> str:
+    """The style sheet of both."""
+    return (FOLDER / "player.css").read_text(encoding="utf-8")
+
+
+def _joined(parts: tuple[str, ...]) -> str:
+    texts = ((FOLDER / f"{part}.js").read_text(encoding="utf-8") for part in parts)
+    return "\n".join(_SIBLINGS.sub("", text) for text in texts)
