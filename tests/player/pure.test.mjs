@@ -3,17 +3,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import * as order_ from "../../binref_sci/notebook/browser/order.js";
-import * as cache_ from "../../binref_sci/notebook/browser/cache.js";
-import * as rates_ from "../../binref_sci/notebook/browser/rates.js";
-import * as bytes_ from "../../binref_sci/notebook/browser/bytes.js";
-import * as colours_ from "../../binref_sci/notebook/browser/colours.js";
-import * as windows_ from "../../binref_sci/notebook/browser/windows.js";
-import * as words_ from "../../binref_sci/notebook/browser/words.js";
-import * as drawings_ from "../../binref_sci/notebook/browser/drawings.js";
+import * as bytes_ from "../../binref_sci/notebook/browser/pure/bytes.js";
+import * as cache_ from "../../binref_sci/notebook/browser/pure/cache.js";
+import * as clock_ from "../../binref_sci/notebook/browser/pure/clock.js";
+import * as colours_ from "../../binref_sci/notebook/browser/pure/colours.js";
+import * as keys_ from "../../binref_sci/notebook/browser/pure/keys.js";
+import * as order_ from "../../binref_sci/notebook/browser/pure/order.js";
+import * as rates_ from "../../binref_sci/notebook/browser/pure/rates.js";
+import * as ticks_ from "../../binref_sci/notebook/browser/pure/ticks.js";
+import * as times_ from "../../binref_sci/notebook/browser/pure/times.js";
+import * as windows_ from "../../binref_sci/notebook/browser/pure/windows.js";
+import * as words_ from "../../binref_sci/notebook/browser/pure/words.js";
+import * as kernel_ from "../../binref_sci/notebook/browser/model/kernel.js";
 import { EmbeddedFrames, StubModel } from "../../binref_sci/notebook/browser/standalone.js";
 
-const player = { ...order_, ...cache_, ...rates_, ...bytes_, ...colours_, ...windows_, ...words_, ...drawings_ };
+const player = { ...bytes_, ...cache_, ...clock_, ...colours_, ...keys_, ...order_, ...rates_, ...ticks_, ...times_, ...windows_, ...words_, ...kernel_ };
 
 /** Indices shown in `count` steps from `index`. */
 function walk(index, direction, order, count) {

@@ -8,7 +8,7 @@ import pytest
 
 from binref_sci.notebook import script
 
-SIBLINGS = re.compile(r'^import \{([^{}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+SIBLINGS = re.compile(r'^import \{([^{}]*)\} from "(\.\.?/[\w/]+\.js)";$', re.MULTILINE)
 EXPORTED = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 LIST = "const [name] = process.argv.slice(-1); console.log(JSON.stringify(Object.keys(await import(name))))"
 
@@ -29,7 +29,8 @@ def exported(path):
 
 
 def test_every_part_is_joined_once():
-    assert sorted(script.PAGE) == sorted(path.stem for path in script.FOLDER.glob("*.js"))
+    files = (path.relative_to(script.FOLDER) for path in script.FOLDER.rglob("*.js"))
+    assert sorted(script.PAGE) == sorted(file.with_suffix("").as_posix() for file in files)
 
 
 @pytest.mark.parametrize("part", script.PAGE)

@@ -1,6 +1,8 @@
-import { IN_FLIGHT_BYTES, MOST_IN_FLIGHT, RESTING_BYTES } from "./order.js";
+// How fast frames come, and how many may be under way.
 
-// --- Pure parts: rates ---------------------------------------------------------------------------
+const MOST_IN_FLIGHT = 16;
+const IN_FLIGHT_BYTES = 8e6;
+const RESTING_BYTES = 1.1e6;
 
 /** The least of the last sixteen: the round trip without the wait behind other frames. */
 export class RoundTrip {
@@ -75,3 +77,31 @@ export function skipOf(fps, rate) {
   return rate > 0 ? Math.max(1, Math.ceil((fps * 0.9) / rate)) : 1;
 }
 
+/** In real time: every how many-th frame is shown, so that those that are come in time. */
+export class Skipping {
+  #every = 1;
+  #late = false; // one that is shown was not there
+  #adapted = 0;
+
+  get every() {
+    return this.#every;
+  }
+
+  /** Whether frame `i` is one of those shown, evenly. */
+  shows(i, stride) {
+    return Math.round(i / stride) % this.#every === 0;
+  }
+
+  late() {
+    this.#late = true;
+  }
+
+  /** Twice a second: skip more where frames came too late, less where all of them are there. */
+  adapt(now, { comfortable, fps, rate }) {
+    if (now - this.#adapted < 500) return;
+    this.#adapted = now;
+    if (this.#late) this.#every = Math.min(60, Math.max(this.#every + 1, skipOf(fps, rate)));
+    else if (comfortable) this.#every = Math.max(1, this.#every - 1);
+    this.#late = false;
+  }
+}

@@ -1,19 +1,8 @@
-import { FRAME_OVERHEAD } from "./order.js";
+// The cache of frames.
 
-// --- Pure parts: the cache -----------------------------------------------------------------------
+import { distance } from "./order.js";
 
-/** How far frame `i` is from being played, frames behind counting three times. */
-export function distance(i, index, direction, n, loop, first = 0, last = n - 1) {
-  if (index < first || index > last) [first, last] = [0, n - 1]; // somebody looks at the rest
-  if (i < first || i > last) return 4 * n + Math.abs(i - index);
-  const ahead = (i - index) * direction;
-  if (loop === "loop") {
-    const length = last - first + 1;
-    const round = ((ahead % length) + length) % length;
-    return Math.min(round, 3 * (length - round));
-  }
-  return ahead >= 0 ? ahead : -3 * ahead;
-}
+export const FRAME_OVERHEAD = 256; // bytes of bookkeeping a cached frame: bounds the count of tiny ones
 
 /** Frames by view and index, bounded in bytes; the farthest from the playhead go first. */
 export class FrameCache {
@@ -123,4 +112,3 @@ export function coverage(indices, n, cells) {
   }
   return share;
 }
-

@@ -1,4 +1,4 @@
-// --- Pure parts: bytes ---------------------------------------------------------------------------
+// Bytes of messages.
 
 /** Whether the sixteen bytes 0..15 arrived as they were sent. */
 export function intact(buffers) {
@@ -64,4 +64,3 @@ export class Parts {
     this.#open.clear();
   }
 }
-

@@ -1,6 +1,6 @@
-import { bytesOf } from "./bytes.js";
+// Colours by tables.
 
-// --- Pure parts: colours -------------------------------------------------------------------------
+import { bytesOf } from "./bytes.js";
 
 /** The tables of `luts` as 256 RGBA pixels each. */
 export function tables(luts) {
@@ -17,4 +17,3 @@ export function colour(codes, table, pixels) {
   const count = Math.min(codes.length, pixels.length);
   for (let k = 0; k < count; k += 1) pixels[k] = table[codes[k]];
 }
-

@@ -1,4 +1,4 @@
-// --- Pure parts: windows -------------------------------------------------------------------------
+// The part of the picture that is looked at, and how closely.
 
 export const WHOLE = [0, 0, 1, 1]; // left, top, right, bottom inside; [l, r, t, b] on the wire
 
@@ -29,4 +29,3 @@ export function inside([left, top, right, bottom]) {
   const y = Math.min(Math.max(top, 0), 1 - height);
   return [x, y, x + width, y + height];
 }
-
