@@ -15,7 +15,7 @@ import traitlets as t
 import xarray as xr
 from matplotlib.animation import FuncAnimation
 
-from binref_sci.notebook import movie, savable
+from binref_sci.notebook import movie, savable, script
 from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.colours import Colours, coloured
 from binref_sci.notebook.frames import CACHE_BYTES
@@ -28,7 +28,6 @@ from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import Session
 from binref_sci.notebook.still import png
 
-_HERE: Final = Path(__file__).parent
 _MODES: Final = ("every", "realtime", "timed")
 _LOOPS: Final = ("once", "loop", "bounce")
 _CODES: Final = 2 * 252  # the error of a colour is at most its range over this
@@ -44,8 +43,8 @@ class Player(anywidget.AnyWidget):
     """
 
     # Text, not a path: anywidget watches files, and then holds every widget for ever.
-    _esm = (_HERE / "player.js").read_text(encoding="utf-8")
-    _css = (_HERE / "player.css").read_text(encoding="utf-8")
+    _esm = script.widget_script()
+    _css = script.style()
 
     scene = t.Dict().tag(sync=True)
     n = t.Int(0).tag(sync=True)

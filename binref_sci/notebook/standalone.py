@@ -23,6 +23,7 @@ from binref_sci.notebook.colouring import Colouring
 from binref_sci.notebook.frames import Frames, View
 from binref_sci.notebook.lines import positions
 from binref_sci.notebook.scene import Scene
+from binref_sci.notebook.script import page_script, style
 
 LONGEST: Final = 1024
 """Rows or columns of a picture; larger ones are put together block by block."""
@@ -30,7 +31,6 @@ LONGEST: Final = 1024
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Size of a page that browsers still open."""
 
-_HERE: Final = Path(__file__).parent
 _LEVEL = 6  # of deflate: a page is written once and read often
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -75,20 +75,20 @@ def write_page(
     first = next((k for k, i in enumerate(chosen) if i >= index), len(chosen) - 1)
     traits = _traits(scene, colourings, chosen, first, fps)
     name = html.escape(scene.name or "film")
-    script = "\n".join(_read(file) for file in ("player.js", "standalone.js"))
     with path.open("w", encoding="utf-8") as page:
         page.write(
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             '<meta name="viewport" content="width=device-width"><meta name="color-scheme" '
-            f'content="light dark">\n<style>{_read("player.css")}\n'
+            f'content="light dark">\n<style>{style()}\n'
             "body{max-width:1100px;margin:16px auto;padding:0 12px}</style>\n"
             "<noscript>This film needs JavaScript.</noscript>\n"
             '<div id="binref-player"></div>\n<script type="application/json" id="binref-data">'
         )
         _write_data(page, scene, colourings, chosen, traits, reduce, update)
         page.write(
-            f'</script>\n<script type="module">{script}\nstart(widget, document);</script></html>\n'
+            f'</script>\n<script type="module">{page_script()}\n'
+            "start(widget, document);</script></html>\n"
         )
 
 
@@ -172,7 +172,3 @@ def _json(made: Any) -> str:
 
 def _base64(data: bytes | NDArray[Any]) -> str:
     return base64.b64encode(data).decode()
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")

@@ -6,8 +6,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from binref_sci.notebook import script
+
 HERE = Path(__file__).parent
-MODULE = HERE.parents[1] / "binref_sci" / "notebook"
+JOINED = {
+    "/player.js": (script.widget_script, "text/javascript"),
+    "/player.css": (script.style, "text/css"),
+}
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -22,7 +27,10 @@ FLAGS = [
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """``/tests/...`` is this folder, ``/npm/...`` that of fetched packages, ``/`` the module."""
+    """``/tests/...`` is this folder, ``/npm/...`` that of fetched packages, ``/`` the player's.
+
+    ``/player.js`` and ``/player.css`` are joined of their parts, as users have them.
+    """
 
     def __init__(self, *args, packages=None, **options):
         self.packages = packages
@@ -34,7 +42,19 @@ class Handler(SimpleHTTPRequestHandler):
             return str(HERE / path.removeprefix("/tests/"))
         if path.startswith("/npm/") and self.packages:
             return str(self.packages / path.removeprefix("/npm/"))
-        return str(MODULE / path.lstrip("/"))
+        return str(script.FOLDER / path.lstrip("/"))
+
+    def do_GET(self):
+        if self.path not in JOINED:
+            super().do_GET()
+            return
+        made, kind = JOINED[self.path]
+        text = made().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
     def end_headers(self):
         self.send_header("Cache-Control", "no-store")

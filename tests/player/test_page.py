@@ -7,8 +7,8 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from binref_sci.notebook import script
 from tests.player.browser import Player, watched_page
-from tests.player.serving import MODULE
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.needs_module("playwright")]
 
@@ -848,12 +848,11 @@ def test_the_exported_page_plays_from_a_file(opened, tmp_path):
         "values": [[None, None, *(k / 252 for k in range(253)), None]],
     }
     text = json.dumps(data).replace("<", "\\u003c")
-    script = (MODULE / "player.js").read_text() + "\n" + (MODULE / "standalone.js").read_text()
     page = tmp_path / "film.html"
     page.write_text(
-        f"<!doctype html><title>film</title><style>{(MODULE / 'player.css').read_text()}</style>"
+        f"<!doctype html><title>film</title><style>{script.style()}</style>"
         f'<div id="binref-player"></div><script type="application/json" id="binref-data">{text}</script>'
-        f'<script type="module">{script}\nstart(widget, document);</script>'
+        f'<script type="module">{script.page_script()}\nstart(widget, document);</script>'
     )
     with watched_page(opened) as window:
         window.goto(page.as_uri())

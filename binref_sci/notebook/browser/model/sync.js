@@ -1,0 +1,81 @@
+// Players on one clock.
+
+const GROUPS = Symbol.for("binref_sci.players");
+
+/** The place of one player among those of this page that have a name in common. */
+export class Sync {
+  #group = null;
+  #host = null; // who was there before, while one of the two does not know its times
+
+  led = false; // does what another player does
+
+  constructor(player) {
+    this.player = player;
+  }
+
+  /** Join the players of a name; "" leaves them. */
+  join(name) {
+    // the registry is the page's: a host may load this module once for each player
+    const groups = (globalThis[GROUPS] ??= new Map());
+    this.#group?.delete(this);
+    this.#group = null;
+    this.#host = null;
+    if (!name) return;
+    if (!groups.has(name)) groups.set(name, new Set());
+    this.#group = groups.get(name);
+    const [other] = this.#group;
+    this.#group.add(this);
+    for (const one of this.#group) one.player.needTimes();
+    if (!other) return;
+    this.#host = other;
+    this.player.adopt(other.player);
+  }
+
+  get alone() {
+    return (this.#group?.size ?? 0) < 2;
+  }
+
+  /** All of the players, be they alone. */
+  get all() {
+    return this.#group ?? [this];
+  }
+
+  get #others() {
+    return this.#group ? [...this.#group].filter((one) => one !== this && !one.player.disposed) : [];
+  }
+
+  /** Whose clock it is: the first that plays and can be seen. */
+  get leader() {
+    if (!this.#group) return this.player;
+    const leads = ({ player }) => player.playhead.playing && player.visible && !player.disposed;
+    return [...this.#group].find(leads)?.player ?? this.player;
+  }
+
+  /** Do something with all others; what they do then does not come back. */
+  along(action) {
+    if (this.led) return;
+    for (const other of this.#others) {
+      other.led = true;
+      try {
+        action(other.player);
+      } finally {
+        other.led = false;
+      }
+    }
+  }
+
+  /** Whether any other waits for what the test says. */
+  anyOther(test) {
+    return this.#others.some(({ player }) => test(player));
+  }
+
+  /** Go where the player stands that was there before, once both know their times. */
+  meet() {
+    const host = this.#host;
+    if (!host?.player.times.values || !this.player.times.values) return;
+    this.#host = null;
+    if (this.player.playhead.playing) return;
+    const index = this.player.indexFor(host.player, host.player.playhead.index);
+    host.along((other) => other === this.player && other.seek(index));
+  }
+}
