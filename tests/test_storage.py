@@ -2,6 +2,8 @@ import errno
 import os
 import socket
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from binref_sci.storage import (
     OpenBuffer,
     confine,
     create_buffer,
+    discard,
     identity,
     kept_whole,
     open_buffer,
@@ -199,6 +202,28 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path):
         write_atomically(target, pieces())
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_what_is_discarded_is_gone_though_a_thread_goes_on_writing_into_it(tmp_path):
+    made, begun = tmp_path / "made", threading.Event()
+
+    def write():
+        anew = 0
+        while anew < 5:
+            with suppress(OSError):  # it goes in between
+                if not made.exists():
+                    made.mkdir()
+                    anew += 1
+                (made / "chunk").write_bytes(b"")
+            begun.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    begun.wait()
+    discard(made)
+    thread.join()
+    assert list(tmp_path.iterdir()) == []
+    discard(made)  # there is nothing
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts as Linux tells them")

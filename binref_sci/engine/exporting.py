@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +20,7 @@ from binref_sci.engine.virtual import check_names, plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.folders import local_folder
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import hidden_beside, put_in_place
+from binref_sci.storage import discard, hidden_beside, put_in_place
 
 _NEEDS: Final = {
     ".json": (),
@@ -95,9 +94,7 @@ def export(
             _copy(source, partial, kind, storage_options)
         put_in_place(partial, place)
     except BaseException:
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        partial.unlink(missing_ok=True)
+        discard(partial)
         raise
 
 

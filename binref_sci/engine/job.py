@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from binref_sci.engine.target import BufferTarget, FrameTarget
 from binref_sci.errors import BinrefError, DatasetExistsError
 from binref_sci.journal import SUFFIX, Header, Journal, SegmentLine, end_line, read_journal
 from binref_sci.labels import Labels
-from binref_sci.storage import create_buffer, sync_directory, write_atomically
+from binref_sci.storage import create_buffer, discard, sync_directory, write_atomically
 
 _SLUG: Final = 48
 
@@ -99,7 +98,7 @@ class Job:
     def discard(self) -> None:
         """Take back what has been written; what was there before stays as it is."""
         if self.final is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            discard(Path(self.directory))
             return
         for name in [*self.made, *(journal.file for journal in self.pending)]:
             Path(self.directory, name).unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from binref_sci.storage.reading import (
     truncated,
 )
 from binref_sci.storage.replacing import (
+    discard,
     hidden_beside,
     put_in_place,
     sync_directory,
@@ -33,6 +34,7 @@ __all__ = [
     "Root",
     "confine",
     "create_buffer",
+    "discard",
     "found_before",
     "hidden_beside",
     "identity",

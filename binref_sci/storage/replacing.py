@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,27 @@ def put_in_place(made: Path, place: Path) -> None:
     except BaseException:
         shutil.rmtree(before, ignore_errors=True)  # as much of it as can be
         raise
+
+
+def discard(made: Path) -> None:
+    """Remove an unfinished file or folder, also one that threads still write into.
+
+    What was interrupted does not end at once: each thread finishes the chunk that it is at,
+    and makes the folder anew for it.
+    """
+    looks = _LOOKS if made.exists() else 0
+    last = time.monotonic() + _LONGEST_S
+    while looks and time.monotonic() < last:
+        if made.is_dir():
+            shutil.rmtree(made, ignore_errors=True)
+        else:
+            made.unlink(missing_ok=True)
+        time.sleep(0.05)
+        looks = _LOOKS if made.exists() else looks - 1
+
+
+_LOOKS = 3  # in which nothing has come anew
+_LONGEST_S = 10.0
 
 
 def write_atomically(
