@@ -11,8 +11,10 @@ Then that derivative counts which is surest by itself, whatever the endpoint sai
 relative error, which is what rounding of the outputs leaves of the difference, and how far it
 lies from that by the next shorter step (the shortest: the next longer). Curvature spoils the
 longer of the two more; noise, such as an iteration's that stops early, the shorter: so that is
-more than either has done to the one that counts. Where no step gives a derivative to a digit,
-the usual one counts.
+more than either has done to the one that counts. If rounding alone may have set the two that far
+apart, it tells nothing of curvature: a hundredth of how far the next longer step leads does, for
+curvature grows with the square of the step. Where no step gives a derivative to a digit, the
+usual one counts.
 """
 
 from __future__ import annotations
@@ -105,7 +107,12 @@ def _relative_error(shorter: Known | None, known: Known, longer: Known | None) -
     if not size or not math.isfinite(size):
         return math.inf
     other = shorter or longer
-    return math.inf if other is None else (known.rounding + _apart(known, other)) / size
+    if other is None:
+        return math.inf
+    apart = _apart(known, other)
+    if shorter is not None and longer is not None and apart <= shorter.rounding:
+        apart = _apart(known, longer) / RUNG
+    return (known.rounding + apart) / size
 
 
 def _of_zeros(largest: float) -> Sizes:
