@@ -180,6 +180,46 @@ def test_what_sets_its_result_where_it_should_add_is_found(tmp_path, sets, expec
     assert wrong(made) == expected
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("first", "lacks"), ("inputs", ""), ("outputs", ""), ("fails", "no such selection")],
+)
+def test_a_jacobian_that_is_right_only_as_a_whole_is_found(tmp_path, fault, reason):
+    source = (
+        textwrap.dedent(SUMS)
+        + """
+def jacobian(inputs, jac_inputs, jac_outputs):
+    made = {output: {path: blocks(inputs)[output][path] for path in jac_inputs} for output in jac_outputs}
+    weight = 1
+    match inputs.sets:
+        case "inputs":
+            weight = len(jac_inputs) / 2
+        case "outputs":
+            weight = len(jac_outputs) / 2
+        case "first" if len(jac_inputs) == 1:
+            return {output: {"a": blocks(inputs)[output]["a"]} for output in jac_outputs}
+        case "fails" if len(jac_inputs) == 1:
+            raise ValueError("no such selection")
+    return {output: {path: weight * block for path, block in row.items()} for output, row in made.items()}
+"""
+    )
+    (tmp_path / "sums.py").write_text(source)
+    component = Component.load(tmp_path / "sums.py")
+
+    def wrong_ones(sets):
+        payload = {"inputs": {"a": [1.0, 2.0], "sets": sets}}
+        made = check_gradients(component, payload, folder=tmp_path)
+        return [each for each in made if not each.agrees]
+
+    assert wrong_ones("") == []
+    made = wrong_ones(fault)
+    assert made
+    for each in made:
+        assert each.endpoint == "jacobian"
+        assert each.reason.startswith("asked for alone, it is wrong")
+        assert reason in each.reason
+
+
 def test_a_failing_endpoint_is_told_with_its_reason(folder, tmp_path):
     made = [each for each in found(folder, tmp_path, "raise") if not each.agrees]
     assert all("no adjoint here" in each.reason for each in made)
