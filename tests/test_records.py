@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from binref_sci import Tesseract
-from binref_sci.errors import PayloadError
+from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import models
 from binref_sci.runtime.checking import check_gradients
 from binref_sci.runtime.component import Component
@@ -135,3 +135,39 @@ def test_models_in_them_refuse_what_they_do_not_know(folder):
     wrong = {**INPUTS, "checked": {**W, "inside": {**W, "odd": 1}}}
     with pytest.raises(PayloadError, match="odd"):
         Tesseract.from_tesseract_api(folder).apply(wrong)
+
+
+OUTPUTS = """
+import dataclasses
+import numpy as np
+from pydantic import BaseModel
+from binref_sci.runtime import Array, Float64
+
+@dataclasses.dataclass
+class Layer:
+    w: Array[(2,), Float64]
+    n: int = dataclasses.field(init=False, default=1)
+
+class InputSchema(BaseModel):
+    w: list
+    as_dict: bool
+
+class OutputSchema(BaseModel):
+    one: Layer
+    many: list[Layer] = []
+
+def apply(inputs):
+    made = Layer(w=inputs.w), [Layer(w=np.array(inputs.w))]
+    return dict(zip(("one", "many"), made)) if inputs.as_dict else OutputSchema(one=made[0], many=made[1])
+"""
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_arrays_in_dataclasses_of_outputs_are_held_against_the_schema(tmp_path, as_dict):
+    sim = Tesseract.from_tesseract_api(component(tmp_path / "component", OUTPUTS))
+    out = sim.apply({"w": [1, 2], "as_dict": as_dict})
+    for layer in (out["one"], *out["many"]):
+        np.testing.assert_array_equal(layer["w"], np.array([1.0, 2.0]), strict=True)
+    for wrong in ([1.0, 2.0, 3.0], ["a", "b"]):
+        with pytest.raises(ComponentError, match=r"does not fit OutputSchema.*w"):
+            sim.apply({"w": wrong, "as_dict": as_dict})
