@@ -180,6 +180,46 @@ def test_what_sets_its_result_where_it_should_add_is_found(tmp_path, sets, expec
     assert wrong(made) == expected
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("first", "lacks"), ("inputs", ""), ("outputs", ""), ("fails", "no such selection")],
+)
+def test_a_jacobian_that_is_right_only_as_a_whole_is_found(tmp_path, fault, reason):
+    source = (
+        textwrap.dedent(SUMS)
+        + """
+def jacobian(inputs, jac_inputs, jac_outputs):
+    made = {output: {path: blocks(inputs)[output][path] for path in jac_inputs} for output in jac_outputs}
+    weight = 1
+    match inputs.sets:
+        case "inputs":
+            weight = len(jac_inputs) / 2
+        case "outputs":
+            weight = len(jac_outputs) / 2
+        case "first" if len(jac_inputs) == 1:
+            return {output: {"a": blocks(inputs)[output]["a"]} for output in jac_outputs}
+        case "fails" if len(jac_inputs) == 1:
+            raise ValueError("no such selection")
+    return {output: {path: weight * block for path, block in row.items()} for output, row in made.items()}
+"""
+    )
+    (tmp_path / "sums.py").write_text(source)
+    component = Component.load(tmp_path / "sums.py")
+
+    def wrong_ones(sets):
+        payload = {"inputs": {"a": [1.0, 2.0], "sets": sets}}
+        made = check_gradients(component, payload, folder=tmp_path)
+        return [each for each in made if not each.agrees]
+
+    assert wrong_ones("") == []
+    made = wrong_ones(fault)
+    assert made
+    for each in made:
+        assert each.endpoint == "jacobian"
+        assert each.reason.startswith("asked for alone, it is wrong")
+        assert reason in each.reason
+
+
 def test_a_failing_endpoint_is_told_with_its_reason(folder, tmp_path):
     made = [each for each in found(folder, tmp_path, "raise") if not each.agrees]
     assert all("no adjoint here" in each.reason for each in made)
@@ -334,3 +374,117 @@ def test_lengths_that_the_schema_leaves_open_are_known_before_it_computes():
             INPUTS, ["initial"], ["readings"], {"readings": np.ones((6, 2))}
         )
     assert caught.value.errors[0]["loc"] == ["cotangent_vector", "readings"]
+
+
+# ------------------------------------------------------------------- sizes far apart
+
+SIZES = """
+    import numpy as np
+    from pydantic import BaseModel
+    from binref_sci.runtime import *
+
+    class InputSchema(BaseModel):
+        x: Differentiable[Array[(None,), Float64]]
+        a: Differentiable[Float64] = 1e-6
+        b: Differentiable[Float64] = 1e6
+        kind: str
+        wrong: str = ""
+
+    class OutputSchema(BaseModel):
+        y: Differentiable[Array[(None,), Float64]]
+        s: Differentiable[Float64]
+
+    KINDS = {
+        # every element bends on a scale of its own size
+        "bent": (lambda x, w: np.sin(x * w), lambda x, w: w * np.cos(x * w)),
+        # large elements count for next to nothing
+        "weighed": (lambda x, w: x * w, lambda x, w: w),
+        # small elements count for next to nothing
+        "plain": (lambda x, w: x**2, lambda x, w: 2 * x),
+        # all bend on a scale far below their size
+        "fast": (lambda x, w: np.sin(3e4 * w * x), lambda x, w: 3e4 * w * np.cos(3e4 * w * x)),
+        # nothing is exact to more than nine digits
+        "rough": (
+            lambda x, w: np.tanh(x * w) + 1e-9 * np.sin(1e15 * w * x),
+            lambda x, w: w / np.cosh(np.minimum(x * w, 300)) ** 2,
+        ),
+    }
+
+    def weights(x):
+        return 1 / np.where(x == 0, 1e-6, x)
+
+    def apply(inputs):
+        terms = KINDS[inputs.kind][0](inputs.x, weights(at(inputs)))
+        return OutputSchema(y=np.append(np.cumsum(terms), terms), s=inputs.a + inputs.b)
+
+    def at(inputs):  # where the weights are those of
+        return np.array({AT})
+
+    def jacobian(inputs, jac_inputs, jac_outputs):
+        terms = KINDS[inputs.kind][1](inputs.x, weights(at(inputs)))
+        terms = np.broadcast_to(terms, inputs.x.shape).copy()
+        size = terms.size
+        match inputs.wrong:
+            case "factor":
+                terms[1] *= 1.001
+            case "sign":
+                terms[1] *= -1
+        block = np.append(np.tril(np.ones((size, size))) * terms, np.diag(terms), axis=0)
+        if inputs.wrong == "entry":
+            block[size + 1, 1] *= -1
+        if inputs.wrong == "column":
+            block[:, 2] = block[:, 1]
+        scalars = {"a": -1.0 if inputs.wrong == "a" else 1.0, "b": 1.0}
+        zeros = {"y": {"a": np.zeros(2 * size), "b": np.zeros(2 * size)}, "s": {"x": np.zeros(size)}}
+        blocks = {"y": {"x": block, **zeros["y"]}, "s": {"x": np.zeros(size), **scalars}}
+        return {output: {path: blocks[output][path] for path in jac_inputs} for output in jac_outputs}
+
+    def jacobian_vector_product(inputs, jvp_inputs, jvp_outputs, tangent_vector):
+        return jvp_from_jacobian(jacobian, inputs, jvp_inputs, jvp_outputs, tangent_vector)
+
+    def vector_jacobian_product(inputs, vjp_inputs, vjp_outputs, cotangent_vector):
+        return vjp_from_jacobian(jacobian, inputs, vjp_inputs, vjp_outputs, cotangent_vector)
+"""
+POINTS = {
+    "alike": [0.5, 1.5, -2.0],
+    "apart": [1e6, 1e-6, -3.0],
+    "far apart": [1e-9, 1e9, -1.0],
+    "with zeros": [1e6, 0.0, -1.0],
+}
+
+
+def checked(tmp_path, kind, point, wrong=""):
+    source = textwrap.dedent(SIZES.replace("{AT}", repr(point)))
+    (tmp_path / "sizes.py").write_text(source)
+    (tmp_path / "place").mkdir(exist_ok=True)
+    payload = {"inputs": {"x": point, "kind": kind, "wrong": wrong}}
+    component = Component.load(tmp_path / "sizes.py")
+    return list(check_gradients(component, payload, folder=tmp_path / "place"))
+
+
+@pytest.mark.parametrize("kind", ["bent", "weighed", "plain", "fast", "rough"])
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_right_gradients_agree_whatever_the_sizes(tmp_path, kind, point):
+    assert wrong(checked(tmp_path, kind, point)) == set()
+
+
+@pytest.mark.parametrize("fault", ["factor", "sign", "entry", "column"])
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    [
+        *(("bent", point) for point in POINTS.values()),
+        *((kind, POINTS["far apart"]) for kind in ("weighed", "fast", "rough")),
+        *((kind, POINTS["with zeros"]) for kind in ("weighed", "fast", "rough")),
+    ],
+)
+def test_wrong_gradients_are_found_whatever_the_sizes(tmp_path, kind, point, fault):
+    made = wrong(checked(tmp_path, kind, point, fault))
+    assert {each[0] for each in made if each[1:] == ("y", "x")} == {
+        "jacobian", "jacobian_vector_product", "vector_jacobian_product"
+    }  # fmt: skip
+
+
+def test_what_rounding_hides_by_a_short_step_is_found_by_a_long_one(tmp_path):
+    # a is a millionth, and goes into a sum of a million
+    made = wrong(checked(tmp_path, "plain", [1.0], "a"))
+    assert {each[1:] for each in made} >= {("s", "a")}

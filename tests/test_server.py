@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from base64 import b64encode
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -690,6 +690,32 @@ def test_a_slow_upload_holds_no_worker(work):
             )
         time.sleep(0.2)
         assert do(work).status_code == 200
+
+
+def test_a_client_that_takes_nothing_of_a_small_answer_holds_no_worker(tmp_path):
+    folder = component(tmp_path / "worker", WORK)
+    with serving(folder, log_file=tmp_path / "log") as server, ExitStack() as opened:
+        lazy = []
+        body = b'{"inputs": {"size": 600000}}'  # 6.4 MB in base64
+        for _ in range(3):
+            connection = opened.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host, port = server.url.removeprefix("http://").split(":")
+            connection.connect((host, int(port)))
+            head = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+            connection.sendall(
+                f"POST /apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n\r\n".encode()
+                + body
+            )
+            lazy.append(connection)
+        with server.client(timeout=30) as client:  # well below the patience with those
+            assert do(server, client=client).status_code == 200
+        for connection in lazy:  # and they miss nothing
+            with connection.makefile("rb") as file:
+                text = file.read()
+            assert text.startswith(b"HTTP/1.1 200")
+            assert text.endswith(b"\r\n0\r\n\r\n")
+            assert len(text) > 6_400_000
 
 
 def test_a_client_that_takes_nothing_loses_its_worker_in_the_end(tmp_path):

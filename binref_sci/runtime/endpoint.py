@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 
 from binref_sci.call import entering
 from binref_sci.errors import ComponentError, FormatError, PayloadError, told
@@ -297,7 +298,7 @@ def _outputs(
         if isinstance(made, schema):
             checked: BaseModel = _again(made, context)
         else:
-            checked = schema.model_validate(made, context=context)
+            checked = schema.model_validate(_again(made, context), context=context)
     except ValidationError as error:
         if made is None:
             raise ComponentError(
@@ -312,15 +313,24 @@ def _outputs(
 def _again(value: Any, context: dict[str, Any]) -> Any:
     """Validate models once more: they may have been changed since, or made unvalidated.
 
+    So may dataclasses, which pydantic takes as they are.
+
     Each by its own class, so that a union keeps the member it has.
     """
     if isinstance(value, RootModel):
         return type(value).model_validate(_again(value.root, context), context=context)
     if isinstance(value, BaseModel):
         held = {**value.__dict__, **(value.__pydantic_extra__ or {})}
-        fields = {name: _again(each, context) for name, each in held.items()}
-        return type(value).model_validate(fields, context=context, by_name=True, by_alias=True)
-    if type(value) is list and any(issubclass(kind, _HOLDERS) for kind in set(map(type, value))):
+        given = {name: _again(each, context) for name, each in held.items()}
+        return type(value).model_validate(given, context=context, by_name=True, by_alias=True)
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        given = {name: _again(each, context) for name, each in held.items()}
+        adapter = _adapter(type(value))
+        return adapter.validate_python(given, context=context, by_name=True, by_alias=True)
+    if type(value) is list and any(
+        issubclass(kind, _HOLDERS) or is_dataclass(kind) for kind in set(map(type, value))
+    ):
         return [_again(each, context) for each in value]
     if type(value) is dict:
         return {key: _again(each, context) for key, each in value.items()}
@@ -328,3 +338,4 @@ def _again(value: Any, context: dict[str, Any]) -> Any:
 
 
 _HOLDERS = (BaseModel, list, dict)
+_adapter = cache(TypeAdapter)

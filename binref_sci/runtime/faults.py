@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from binref_sci.hints import meant
 from binref_sci.messages import fault, listed
-from binref_sci.runtime.models import is_model, parts
+from binref_sci.runtime.fields import is_model
+from binref_sci.runtime.models import parts
 
 _HINTS: Final = 20  # for the first faults: looking for names that are near takes time
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from types import EllipsisType
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from pydantic import BaseModel
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
+from binref_sci.runtime.fields import fields_of
 from binref_sci.runtime.gradients import requests
 from binref_sci.runtime.gradients.kinds import Asked
 from binref_sci.runtime.probing import calling, fresh, scratch, throwaway
@@ -120,6 +122,8 @@ def _add(digest: Any, value: Any) -> None:
         return
     if isinstance(value, BaseModel):
         value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    elif is_dataclass(value):
+        value = {name: getattr(value, name) for name in fields_of(type(value)) or ()}
     if isinstance(value, Mapping):
         digest.update(b"{")
         for key, item in value.items():

@@ -13,7 +13,8 @@ not only where the result is looked at afterwards. What is changed:
 - infinities in fields of type Any reach the encoder, which pydantic turns into null
   otherwise.
 
-All of it may be done twice, so models may be shared between components.
+Dataclasses, typed dicts and named tuples are searched for arrays as models are, and stay as
+pydantic has them. All of it may be done twice, so models may be shared between components.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from types import EllipsisType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, RootModel
+from pydantic.dataclasses import is_pydantic_dataclass, rebuild_dataclass
 
 from binref_sci.labels import Labels
+from binref_sci.runtime.fields import fields_of, is_model, items_of
 from binref_sci.runtime.schema import Array, ArrayType, Differentiable, Foldable
 
 ITEM = "[]"
@@ -53,6 +56,9 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
         Names of its module, for annotations that could not be resolved yet.
     """
     for each in reversed(list(_reachable(model, {}))):
+        if not is_model(each):
+            rebuild_dataclass(each, force=True)
+            continue
         if not each.__pydantic_complete__:
             each.model_rebuild(_types_namespace=dict(namespace))
         for field in each.model_fields.values():
@@ -67,22 +73,19 @@ def prepare(model: type[BaseModel], namespace: Mapping[str, Any]) -> None:
     model.model_rebuild(force=True)
 
 
-def _reachable(annotation: Any, seen: dict[type[BaseModel], None]) -> Iterator[type[BaseModel]]:
-    """Yield models, each before those it is made of."""
-    if is_model(annotation):
+def _reachable(annotation: Any, seen: dict[type, None]) -> Iterator[Any]:
+    """Yield models and dataclasses of pydantic's, each before those it is made of."""
+    fields, items = fields_of(annotation), items_of(annotation)
+    if fields is not None or items is not None:
         if annotation not in seen:
             seen[annotation] = None
-            yield annotation
-            for field in annotation.model_fields.values():
-                yield from _reachable(field.annotation, seen)
+            if is_model(annotation) or is_pydantic_dataclass(annotation):
+                yield annotation
+            for inner in fields.values() if fields is not None else items or ():
+                yield from _reachable(inner, seen)
         return
     for argument in get_args(annotation):
         yield from _reachable(argument, seen)
-
-
-def is_model(annotation: Any) -> bool:
-    """Whether an annotation is a model."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _folded(annotation: Any) -> Any:
@@ -155,10 +158,10 @@ def _common(fields: list[ArrayType]) -> ArrayType:
 def _arrays(annotation: Any, path: str, inside: tuple[Any, ...] = ()) -> Iterator[Leaf]:
     if isinstance(annotation, ArrayType):
         yield Leaf(path, annotation)
-    elif is_model(annotation):
+    elif (fields := fields_of(annotation)) is not None:
         if annotation not in inside:  # a model that contains itself has no last level
-            for name, field in annotation.model_fields.items():
-                yield from _arrays(field.annotation, _join(path, name), (*inside, annotation))
+            for name, field in fields.items():
+                yield from _arrays(field, _join(path, name), (*inside, annotation))
     else:
         for step, argument in parts(annotation):
             yield from _arrays(argument, _join(path, step), inside)
@@ -180,6 +183,11 @@ def _labels(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tup
                     yield below, mark
             yield from _labels(field.annotation, below, (*inside, annotation))
         return
+    if (fields := fields_of(annotation)) is not None:
+        if annotation not in inside:
+            for name, field in fields.items():
+                yield from _labels(field, _join(path, name), (*inside, annotation))
+        return
     if get_origin(annotation) is Annotated:
         for mark in annotation.__metadata__:
             if isinstance(mark, Labels):
@@ -194,11 +202,11 @@ def field_order(model: type[BaseModel]) -> dict[str, list[str]]:
 
 
 def _orders(annotation: Any, path: str, inside: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
-    if is_model(annotation):
+    if (fields := fields_of(annotation)) is not None:
         if annotation not in inside:
-            yield path, list(annotation.model_fields)
-            for name, field in annotation.model_fields.items():
-                yield from _orders(field.annotation, _join(path, name), (*inside, annotation))
+            yield path, list(fields)
+            for name, field in fields.items():
+                yield from _orders(field, _join(path, name), (*inside, annotation))
         return
     for step, argument in parts(annotation):
         yield from _orders(argument, _join(path, step), inside)
@@ -215,6 +223,8 @@ def parts(annotation: Any) -> Iterator[tuple[str, Any]]:
         yield VALUE, arguments[-1]
     elif isinstance(origin, type):
         yield from ((ITEM, argument) for argument in arguments)
+    elif (items := items_of(annotation)) is not None:
+        yield from ((ITEM, item) for item in items)
 
 
 def _join(path: str, step: str) -> str:

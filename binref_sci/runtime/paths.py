@@ -8,15 +8,18 @@ tesseract-core's.
 
 from __future__ import annotations
 
+import copy
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from binref_sci.messages import shown
+from binref_sci.runtime.fields import fields_of, items_of
 from binref_sci.runtime.gradients.arrays import holding
 from binref_sci.runtime.models import ITEM, VALUE
 from binref_sci.runtime.schema import ArrayType
@@ -147,8 +150,8 @@ def get(tree: Any, path: str) -> Any:
 
 def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
     if step.kind == "field":
-        if isinstance(tree, BaseModel):
-            if step.name in type(tree).model_fields:
+        if isinstance(tree, BaseModel) or is_dataclass(tree):
+            if step.name in (fields_of(type(tree)) or ()):
                 return getattr(tree, step.name)
         elif isinstance(tree, Mapping) and step.name in tree:
             return tree[step.name]
@@ -206,10 +209,16 @@ def _replaced(tree: Any, steps: tuple[Step, ...], value: Any) -> Any:
     if step.kind == "item":
         at = int(step.name)
         items = [*tree[:at], _replaced(tree[at], rest, value), *tree[at + 1 :]]
-        return tuple(items) if isinstance(tree, tuple) else items
-    if isinstance(tree, BaseModel):
+        if isinstance(tree, tuple):
+            return tree._make(items) if hasattr(tree, "_make") else tuple(items)
+        return items
+    if isinstance(tree, BaseModel) or is_dataclass(tree):
         inner = _replaced(getattr(tree, step.name), rest, value)
-        return copied(tree, {step.name: inner})
+        if isinstance(tree, BaseModel):
+            return copied(tree, {step.name: inner})
+        made = copy.copy(tree)  # not made anew: that would validate it
+        object.__setattr__(made, step.name, inner)  # also of a frozen one
+        return made
     key = _key(tree, step.name)
     return {**tree, key: _replaced(tree[key], rest, value)}
 
@@ -295,12 +304,13 @@ def _below(annotation: Any, step: Step, tree: Any = None) -> Iterator[Any]:
     for each in _alternatives(annotation):
         origin, arguments = get_origin(each), get_args(each)
         if step.kind == "field":
-            if isinstance(each, type) and issubclass(each, BaseModel):
-                if isinstance(tree, BaseModel) and not isinstance(tree, each):
-                    continue
-                field = each.model_fields.get(step.name)
-                if field is not None:
-                    yield field.annotation
+            fields = fields_of(each)
+            if fields is not None and step.name in fields:
+                has_class = isinstance(tree, BaseModel) or is_dataclass(tree)
+                if not has_class or type(tree) is each or isinstance(tree, each):
+                    yield fields[step.name]
+        elif step.kind == "item" and (items := items_of(each)) is not None:
+            yield from items[int(step.name) : int(step.name) + 1]
         elif not isinstance(origin, type) or not arguments:
             continue
         elif issubclass(origin, Mapping):
@@ -340,12 +350,14 @@ def _existing(tree: Any, annotation: Any, steps: tuple[Step, ...]) -> Iterator[t
 
 
 def _children(tree: Any) -> Iterator[tuple[Step, Any]]:
-    if isinstance(tree, BaseModel):
-        for name in type(tree).model_fields:
+    if isinstance(tree, BaseModel) or is_dataclass(tree):
+        for name in fields_of(type(tree)) or ():
             yield Step("field", name), getattr(tree, name)
     elif isinstance(tree, Mapping):
         for key, value in tree.items():
             yield Step("key", _key_text(key)), value
+            if isinstance(key, str) and key.isidentifier():  # of a typed dict
+                yield Step("field", key), value
     elif isinstance(tree, list | tuple | Trajectory):
         for index, value in enumerate(tree):
             yield Step("item", str(index)), value

@@ -145,10 +145,24 @@ class Stepping:
                     f"the tangent vector of {shown(path)} has shape {tangent.shape}, but the input has "
                     f"shape {points[path].shape}"
                 )
-        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
         step = self.distance(tangents)
         if step == 0.0:
-            return self._quotients(self.base, self.base, 1.0, dtype)
+            upper, lower, width = self.base, self.base, 1.0
+        elif self.algorithm == "central":
+            (upper, lower), width = self.sides(tangents, step), 2 * step
+        else:
+            (upper, lower), width = self.sides(tangents, step), step
+        return self.slopes(tangents, upper, lower, width)
+
+    def slopes(self, tangents: Values, upper: Values, lower: Values, width: float) -> Values:
+        """Return the derivatives that outputs on both sides give, `width` tangent vectors apart."""
+        points = (np.asarray(paths.get(self.inputs, path)) for path in tangents)
+        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points))
+        return self._quotients(upper, lower, width, dtype)
+
+    def sides(self, tangents: Values, step: float) -> tuple[Values, Values]:
+        """Return the outputs with the inputs moved by `step` tangent vectors, and back or not at all."""
+        points = {path: np.asarray(paths.get(self.inputs, path)) for path in tangents}
 
         def at(distance: float) -> Values:
             moved = {
@@ -161,11 +175,18 @@ class Stepping:
             moved = {path: _plain(array) for path, array in moved.items()}
             return self.evaluation(paths.replaced(self.inputs, moved))
 
-        lower, width = (at(-step), 2 * step) if self.algorithm == "central" else (self.base, step)
-        return self._quotients(at(step), lower, width, dtype)
+        return at(step), (at(-step) if self.algorithm == "central" else self.base)
 
-    def distance(self, tangents: Values) -> float:
-        """Return how many tangent vectors the inputs are moved by; 0 if they lead nowhere."""
+    def distance(self, tangents: Values, size: float | None = None) -> float:
+        """Return how many tangent vectors the inputs are moved by; 0 if they lead nowhere.
+
+        Parameters
+        ----------
+        tangents
+            By path.
+        size
+            Of the elements that are moved; default: the largest element's.
+        """
         longest = max((_largest(each) for each in tangents.values()), default=0.0)
         if longest == 0.0:
             return 0.0
@@ -173,7 +194,8 @@ class Stepping:
         if given is not None:
             return given
         points = [np.asarray(paths.get(self.inputs, path)) for path in tangents]
-        return self._relative(*points) * max(map(_scale, points)) / longest
+        size = max(map(_scale, points)) if size is None else size
+        return self._relative(*points) * size / longest
 
     def _quotients(self, upper: Values, lower: Values, width: Any, dtype: np.dtype[Any]) -> Values:
         made: Values = {}

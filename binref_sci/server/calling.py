@@ -6,6 +6,7 @@ import asyncio
 import logging
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -87,10 +88,21 @@ class Call(Response):
         send: Send,
     ) -> int:
         """Have `worker` answer; return the status."""
-        listener = Listener(send)
+        async with Listener(send) as listener:
+            return await self._answer(worker, pieces(body, size), listener, scope, receive, send)
+
+    async def _answer(
+        self,
+        worker: Worker,
+        body: AsyncIterator[bytes],
+        listener: Listener,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> int:
         complete = False
         try:
-            head = await worker.ask(self._order, pieces(body, size))
+            head = await worker.ask(self._order, body)
             await listener.start(head)
             async for piece in worker.answer():
                 if isinstance(piece, Broken):
@@ -120,7 +132,8 @@ class Call(Response):
                 self._pool.release(worker)
             else:
                 worker.kill()  # in the middle of an answer that nobody reads: of no further use
-        # Worker and run id are free before the client can know that the answer is complete.
+        # Worker and run id are free before the client can know that the answer is complete, and
+        # however long it takes over what waits for it.
         self._active.discard(self._order.run_id)
         await listener.finish()
         return head.status

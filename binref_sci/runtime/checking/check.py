@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from binref_sci.matrix import Matrix
 from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.comparison import Comparison, drawn, error_of
+from binref_sci.runtime.checking.ladder import Known, Ladder, Sizes, magnitudes
 from binref_sci.runtime.checking.together import ALL, Together
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import differentiated
@@ -102,24 +104,54 @@ class Check:
         jacobian: Any = None
         if "jacobian" in endpoints:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
+        alone = self._alone() if "jacobian" in endpoints else {}
         for path in self.inputs:
             point = np.asarray(paths.get(self.values, path))
             steps = self._stepping(path)
             for together in sums:
-                tangent = drawn(random, point.shape, point.dtype)
-                slopes = self._slopes(path, steps, tangent)
-                together.add(path, tangent, slopes)
-                for endpoint in endpoints:
-                    made = jacobian
-                    if endpoint == "jacobian_vector_product":
-                        made = self._ask(endpoint, [path], self.outputs, {path: tangent.copy()})
-                    for output in self.outputs:
-                        key = endpoint, output, path
-                        try:
-                            found = self._compare(key, tangent, slopes[output], made, random)
-                        except (BinrefError, OSError) as failure:
-                            found = math.inf, str(failure)
-                        yield key, found
+                whole = drawn(random, point.shape, point.dtype)
+                for tangent, ladder in self._ladders(path, steps, whole, point):
+                    for endpoint in endpoints:
+                        made = jacobian
+                        if endpoint == "jacobian_vector_product":
+                            made = self._ask(endpoint, [path], self.outputs, {path: tangent.copy()})
+                        for output in self.outputs:
+                            key = endpoint, output, path
+                            found = self._compare(key, tangent, ladder, made, random)
+                            if endpoint == "jacobian" and found[0] <= self._tolerance(*key[1:]):
+                                one = alone.pop((output, path), None)
+                                if one is not None:
+                                    found = self._compare_alone(key, tangent, ladder, one, random)
+                            yield key, found
+                    together.add(path, tangent, ladder.known)
+
+    def _alone(self) -> dict[tuple[str, str], Any]:
+        """Return blocks of the Jacobian that were asked for one by one: of each output and input one."""
+        pairs = len(self.outputs), len(self.inputs)
+        if pairs == (1, 1):
+            return {}
+        made = {}
+        for number in range(max(pairs)):
+            output, path = self.outputs[number % pairs[0]], self.inputs[number % pairs[1]]
+            made[output, path] = self._ask("jacobian", [path], [output], {})
+        return made
+
+    def _compare_alone(
+        self,
+        key: _Key,
+        tangent: NDArray[Any],
+        ladder: Ladder,
+        made: Any,
+        random: np.random.Generator,
+    ) -> _Error:
+        """Return the error of a block that was asked for alone; that of the whole is right."""
+        size, reason = self._compare(key, tangent, ladder, made, random)
+        if size <= self._tolerance(*key[1:]):
+            return size, reason
+        return (
+            size,
+            f"asked for alone, it is wrong; among all it is right{reason and f': {reason}'}",
+        )
 
     def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
         known = ((output, self.known[output]) for output in self.outputs)
@@ -138,19 +170,33 @@ class Check:
                 map,
             )
 
+    def _ladders(
+        self, path: str, steps: Stepping, whole: NDArray[Any], point: NDArray[Any]
+    ) -> Iterator[tuple[NDArray[Any], Ladder]]:
+        """Yield the parts of a direction, and the derivatives along them."""
+        if self.eps is not None:
+            only = Sizes(1.0, 1.0, 1.0)  # a step that is given stays as it is
+            yield whole, Ladder(partial(self._slopes, path, steps, whole), only)
+            return
+        for chosen, sizes in magnitudes(point):
+            tangent = np.where(chosen, whole, np.zeros_like(whole))
+            yield tangent, Ladder(partial(self._slopes, path, steps, tangent), sizes)
+
     def _slopes(
-        self, path: str, steps: Stepping, tangent: NDArray[Any]
-    ) -> dict[str, tuple[NDArray[Any], float]]:
-        """Return each output's derivative along a direction, and what rounding leaves of it."""
+        self, path: str, steps: Stepping, tangent: NDArray[Any], size: float
+    ) -> dict[str, Known]:
+        """Return each output's derivative along a direction, by a step for elements of a size."""
+        tangents = {path: tangent}
+        step = steps.distance(tangents, size)
         with self._moving(path):
-            found = steps.along({path: tangent})
-        width = 2 * steps.distance({path: tangent})
+            upper, lower = steps.sides(tangents, step)
+            found = steps.slopes(tangents, upper, lower, 2 * step)
         made = {}
         for output, slope in found.items():
-            known = self.known[output]
-            unit = float(np.finfo(derivative_dtype(known.dtype)).eps)
-            size = float(np.max(np.abs(known), initial=0.0))
-            made[output] = slope, _ROUNDING * unit * size / width
+            unit = float(np.finfo(derivative_dtype(self.known[output].dtype)).eps)
+            sides = np.abs([upper[output], lower[output]])
+            largest = float(np.max(sides, initial=0.0, where=np.isfinite(sides)))
+            made[output] = Known(slope, _ROUNDING * unit * largest / (2 * step))
         return made
 
     @contextmanager
@@ -170,12 +216,25 @@ class Check:
 
     def _compare(
         self,
-        key: tuple[str, str, str],
+        key: _Key,
         tangent: NDArray[Any],
-        known: tuple[NDArray[Any], float],
+        ladder: Ladder,
         made: Any,
         random: np.random.Generator,
-    ) -> tuple[float, str]:
+    ) -> _Error:
+        try:
+            return self._error(key, tangent, ladder, made, random)
+        except (BinrefError, OSError) as failure:  # what is on disk cannot be read
+            return math.inf, str(failure)
+
+    def _error(
+        self,
+        key: _Key,
+        tangent: NDArray[Any],
+        ladder: Ladder,
+        made: Any,
+        random: np.random.Generator,
+    ) -> _Error:
         """Return the error of an output along a direction, and what went wrong if it failed.
 
         Parameters
@@ -184,38 +243,47 @@ class Check:
             Endpoint, output and input.
         tangent
             The direction.
-        known
-            The derivative along it, and what rounding leaves of that.
+        ladder
+            The derivatives along it.
         made
             What the endpoint returned for all outputs, or why it did not.
         random
             To draw a cotangent with, for which the endpoint is asked here.
         """
         endpoint, output, path = key
-        slope, rounding = known
-        allowed = self._tolerance(output, path)
+        if endpoint == "vector_jacobian_product":
+            here = self.known[output]
+            cotangent = drawn(random, here.shape, here.dtype)
+            made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
+        if isinstance(made, str):
+            return math.inf, made
         if endpoint == "jacobian":
-            if isinstance(made, str):
-                return math.inf, made
             block = made[output][path]
             rows = block.ndim - tangent.ndim
             found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
-            return error_of(found, slope, rounding, allowed)
-        if endpoint == "jacobian_vector_product":
-            if isinstance(made, str):
-                return math.inf, made
-            return error_of(np.asarray(made[output]), slope, rounding, allowed)
-        cotangent = drawn(random, slope.shape, self.known[output].dtype)
-        made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
-        if isinstance(made, str):
-            return math.inf, made
-        return error_of(
-            np.sum(np.asarray(made[path]) * tangent).real,
-            np.sum(cotangent * slope).real,
-            rounding * float(np.sum(np.abs(cotangent))),
-            allowed,
-            float(np.sum(np.abs(cotangent * slope))),
-        )
+        elif endpoint == "jacobian_vector_product":
+            found = np.asarray(made[output])
+        else:
+            found = np.sum(np.asarray(made[path]) * tangent).real
+        allowed = self._tolerance(output, path)
+
+        def error(known: Known, rounding: float) -> _Error:
+            if endpoint != "vector_jacobian_product":
+                return error_of(found, known.value, rounding, allowed)
+            products = cotangent * known.value
+            return error_of(
+                found,
+                np.sum(products).real,
+                rounding * float(np.sum(np.abs(cotangent))),
+                allowed,
+                float(np.sum(np.abs(products))),
+            )
+
+        size, reason = error(ladder.known[output], 0.0)
+        if size <= allowed or (reason and np.all(np.isfinite(ladder.known[output].value))):
+            return size, reason
+        known = ladder.settle(output)
+        return error(known, known.rounding)
 
     def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
         """Return an endpoint's result, or why there is none."""

@@ -59,7 +59,7 @@ def check_gradients(
     directions
         Random directions for each input.
     eps
-        Length of a step; default: see `binref_sci.runtime.finite`.
+        Length of a step; default: see `binref_sci.runtime.checking.ladder`.
     rtol
         Largest relative error allowed; default: ten times the square of the relative step,
         and at least 1e-5: for float64 1e-5, for float32 2.5e-4.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from binref_sci.errors import BinrefError
 from binref_sci.runtime.checking.comparison import error_of
+from binref_sci.runtime.checking.ladder import Known
 
 ALL: Final = "(all)"
 """Stands for all inputs, or all outputs, where a path would: no path begins with a parenthesis."""
@@ -53,24 +54,23 @@ class Together:
     _outputs: dict[str, _Sum] = field(init=False, default_factory=dict)
     _inputs: dict[str, _Sum] = field(init=False, default_factory=dict)
 
-    def add(
-        self, path: str, tangent: NDArray[Any], slopes: Mapping[str, tuple[NDArray[Any], float]]
-    ) -> None:
-        """Add the derivatives of all outputs along the direction of an input.
+    def add(self, path: str, tangent: NDArray[Any], slopes: Mapping[str, Known]) -> None:
+        """Add the derivatives of all outputs along a part of the direction of an input.
 
         Parameters
         ----------
         path
             Of the input.
         tangent
-            Its direction.
+            The part of its direction; 0 where another has moved it, or will.
         slopes
-            By output, with what rounding leaves of them.
+            By output.
         """
-        self._tangents[path] = tangent
+        self._tangents[path] = self._tangents.get(path, np.zeros_like(tangent)) + tangent
         along = self._inputs.setdefault(path, _Sum())
         with np.errstate(invalid="ignore"):  # what is not finite is told when it is compared
-            for output, (slope, rounding) in slopes.items():
+            for output, known in slopes.items():
+                slope, rounding = known.value, known.rounding
                 size = float(np.max(np.abs(slope), initial=0.0))
                 self._outputs.setdefault(output, _Sum()).add(slope, rounding, size)
                 weights = self.cotangents[output]
