@@ -76,7 +76,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.fspath(ROOT)}
 
 
-def run(code: str, *arguments: object, cwd: Path | None = None, timeout: float = 60) -> str:
+def run(code: str, *arguments: object, cwd: Path | None = None, timeout: float = 100) -> str:
     """Run `code` in a process of its own and return what it printed."""
     done = subprocess.run(
         command(code, *arguments),
