@@ -76,7 +76,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.fspath(ROOT)}
 
 
-def run(code: str, *arguments: object, cwd: Path | None = None, timeout: float = 60) -> str:
+def run(code: str, *arguments: object, cwd: Path | None = None, timeout: float = 100) -> str:
     """Run `code` in a process of its own and return what it printed."""
     done = subprocess.run(
         command(code, *arguments),
@@ -130,9 +130,9 @@ def started(code: str, *arguments: object) -> Iterator[subprocess.Popen]:
         yield process
 
 
-def go_on(process: subprocess.Popen, *, lines: int = 1) -> None:
-    """Give lines to a process that was `started`."""
-    process.stdin.write(b"\n" * lines)
+def go_on(process: subprocess.Popen, *, lines: int = 1, word: str = "") -> None:
+    """Give lines, each of a `word`, to a process that was `started`."""
+    process.stdin.write(f"{word}\n".encode() * lines)
     process.stdin.flush()
 
 

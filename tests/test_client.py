@@ -99,7 +99,7 @@ def replying(reply, *, times=1):
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection:
+            with connection, contextlib.suppress(EOFError):
                 connection.settimeout(30)
                 if callable(reply):
                     reply(connection)
@@ -119,14 +119,20 @@ def replying(reply, *, times=1):
 
 
 def _take_request(connection):
+    def more():
+        piece = connection.recv(65536)
+        if not piece:
+            raise EOFError("the client has hung up")
+        return piece
+
     got = b""
     while b"\r\n\r\n" not in got:
-        got += connection.recv(65536)
+        got += more()
     head, _, body = got.partition(b"\r\n\r\n")
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             while len(body) < int(line.split(b":")[1]):
-                body += connection.recv(65536)
+                body += more()
 
 
 def http(body, status="200 OK", kind="application/json", length=None, more=""):

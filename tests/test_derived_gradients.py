@@ -68,6 +68,7 @@ class Model:
         self.inputs = inputs
         self.paths = list(paths.existing(inputs, InputSchema))
         self.shapes = shapes
+        self.dtype = np.result_type(*map(self.along, self.paths))
         random = np.random.default_rng(seed)
         self.weights = {
             (output, path): random.uniform(-1, 1, (math.prod(shape), self.at(inputs, path).size))
@@ -79,9 +80,6 @@ class Model:
     def at(inputs, path):
         return np.asarray(paths.get(inputs, path))
 
-    def dtype(self):
-        return np.result_type(*map(self.along, self.paths))
-
     def along(self, path):
         """Dtype of what is along an input: whole numbers have derivatives all the same."""
         dtype = self.at(self.inputs, path).dtype
@@ -89,17 +87,18 @@ class Model:
 
     def apply(self, inputs):
         made = {}
+        flat = {path: self.at(inputs, path).astype(self.dtype).reshape(-1) for path in self.paths}
         for output, shape in self.shapes.items():
-            total = np.zeros(math.prod(shape), self.dtype())
+            total = np.zeros(math.prod(shape), self.dtype)
             for path in self.paths:
-                x = self.at(inputs, path).astype(self.dtype()).reshape(-1)
-                total = total + self.weights[output, path].astype(self.dtype()) @ (x + x * x / 2)
-            made[output] = total.reshape(shape).astype(self.dtype())
+                x = flat[path]
+                total = total + self.weights[output, path].astype(self.dtype) @ (x + x * x / 2)
+            made[output] = total.reshape(shape).astype(self.dtype)
         return OutputSchema(first=made["first"], inner={"a.b": made["inner.{a.b}"]})
 
     def abstract_eval(self, inputs):
         made = {
-            output: {"shape": shape, "dtype": self.dtype().name}
+            output: {"shape": shape, "dtype": self.dtype.name}
             for output, shape in self.shapes.items()
         }
         return {"first": made["first"], "inner": {"a.b": made["inner.{a.b}"]}}
@@ -111,7 +110,7 @@ class Model:
 
     def jacobian(self, inputs, jac_inputs, jac_outputs):
         return {
-            output: {path: self.exact(output, path).astype(self.dtype()) for path in jac_inputs}
+            output: {path: self.exact(output, path).astype(self.dtype) for path in jac_inputs}
             for output in jac_outputs
         }
 
@@ -133,7 +132,7 @@ class Model:
             output: np.asarray(sum(
                 np.tensordot(self.exact(output, path), tangent_vector[path], tangent_vector[path].ndim)
                 for path in jvp_inputs
-            )).astype(self.dtype())
+            )).astype(self.dtype)
             for output in jvp_outputs
         }  # fmt: skip
 
@@ -261,7 +260,7 @@ def test_all_endpoints_of_a_component_agree(model, rows, lazily, data, seed):
     tangent = {
         path: vector(random, model.at(model.inputs, path).shape, model.along(path)) for path in wrt
     }
-    cotangent = {output: vector(random, model.shapes[output], model.dtype()) for output in of}
+    cotangent = {output: vector(random, model.shapes[output], model.dtype) for output in of}
     pushed = sim.jacobian_vector_product(model.inputs, wrt, of, tangent)
     pulled = sim.vector_jacobian_product(model.inputs, wrt, of, cotangent)
     close = {"rtol": tolerance, "atol": tolerance}
@@ -299,7 +298,7 @@ def test_products_from_a_jacobian_are_the_products(folder, model, lazily, seed):
         path: np.asarray(each, model.at(model.inputs, path).dtype) for path, each in tangent.items()
     }
     cotangent = {
-        output: np.asarray(random.uniform(-1, 1, shape), model.dtype())
+        output: np.asarray(random.uniform(-1, 1, shape), model.dtype)
         for output, shape in model.shapes.items()
     }
     ask = model.inputs, set(model.paths), set(model.shapes)
@@ -347,7 +346,7 @@ def test_finite_differences_agree_to_the_order_expected(folder, model, algorithm
         assert found[output].shape == value.shape
         np.testing.assert_allclose(found[output], value, rtol=tolerance, atol=10 * tolerance)
     cotangent = {
-        output: np.asarray(random.uniform(-1, 1, shape), model.dtype())
+        output: np.asarray(random.uniform(-1, 1, shape), model.dtype)
         for output, shape in model.shapes.items()
     }
     found = finite_difference_vjp(model.apply, *ask, cotangent, algorithm=algorithm)

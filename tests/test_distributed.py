@@ -17,6 +17,7 @@ from scipy.sparse.linalg import svds
 import binref_sci as brs
 from binref_sci import Tesseract
 from binref_sci.journal import read_journal
+from tests.serving import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +184,15 @@ def test_workers_find_the_singular_values_of_a_jacobian(client, tmp_path):
 
     matrix = jacobian.to_dask("y", "x", chunks=(125, 1000))  # eight chunks for two workers
     assert len(pickle.dumps(matrix)) < 50_000  # names and byte ranges: no chunk of 1 MB travels
-    readers = matrix.map_blocks(
-        lambda block: np.full((1, 1), os.getpid() + 0 * block.size), dtype=int, chunks=((1,) * 8, 1)
-    )
+    met = tmp_path / "met"
+    met.mkdir()
+
+    def read(block):  # where one worker has begun to read, it waits for the other
+        (met / str(os.getpid())).touch()
+        wait_for(lambda: len([*met.iterdir()]) == 2)
+        return np.full((1, 1), os.getpid() + 0 * block.size)
+
+    readers = matrix.map_blocks(read, meta=np.empty((0, 0), int), chunks=((1,) * 8, 1))
     pids = set(client.compute(readers, sync=True).ravel().tolist())
     assert len(pids) == 2
     assert os.getpid() not in pids

@@ -24,6 +24,7 @@ from binref_sci.notebook.movie import picture, save
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.strip import Strip
 from tests.kit import run, started
+from tests.serving import wait_for
 
 
 def array(shape=(6, 40, 60), kind="f4", **attrs):
@@ -488,9 +489,10 @@ CODE = """
 def test_ctrl_c_leaves_no_file_and_no_process(tmp_path, suffix):
     with started(CODE, tmp_path / f"x.{suffix}") as process:
         assert process.stdout.readline() == b"three\n"
-        assert len(list(tmp_path.iterdir())) == 1, "what is being written lies beside the target"
+        # what is being written lies beside the target
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 1)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) != 0
+        assert process.wait(60) != 0
     assert list(tmp_path.iterdir()) == []
     for stat in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -217,6 +217,21 @@ def test_a_frame_of_more_than_a_message_comes_in_parts_of_whole_rows(sessions):
     np.testing.assert_array_equal(made, values[1][::-1])
 
 
+def test_who_has_a_message_finds_it_counted():
+    seen = []
+
+    def receive(content, buffers):
+        if content["type"] == "frames":
+            stats = session.stats()
+            seen.append((stats["sent"], stats["sent_bytes"], stats["in_flight"]))
+
+    session = Session(receive, Scene.of(telling()), [colouring([0.0, 2e5])])
+    session.handle(want(1, [3], fmt="u8"))
+    until(lambda: seen)
+    session.close()
+    assert seen == [(1, 48, 1)]
+
+
 def test_every_panel_has_its_buffer(sessions):
     ds = xr.Dataset({"u": telling(), "v": telling() * 2})
     session, log, _ = sessions(ds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ def images(engine: Engine) -> list[ImageFacts]:
         If the engine fails.
     """
     told = engine.run("images", "--quiet", "--no-trunc", "--filter", f"label={LABEL_NAME}")
-    found = engine.inspect("image", *dict.fromkeys(told.split()))
+    found = _still_there(engine, "image", told)
     return sorted((_image(each) for each in found), key=lambda each: (each.component, each.names))
 
 
@@ -94,13 +95,17 @@ def containers(engine: Engine) -> list[ContainerFacts]:
         If the engine fails.
     """
     told = engine.run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL_NAME}")
+    found = _still_there(engine, "container", told)
+    return sorted((_container(each) for each in found), key=lambda each: each.name)
+
+
+def _still_there(engine: Engine, kind: str, told: str) -> list[dict[str, Any]]:
+    """Return what the engine knows of what it has told, but for what has gone since."""
     found = []
     for identifier in dict.fromkeys(told.split()):
-        try:
-            found += engine.inspect("container", identifier)
-        except EngineError:
-            pass  # it has ended since
-    return sorted((_container(each) for each in found), key=lambda each: each.name)
+        with suppress(EngineError, ImageNotFoundError):
+            found += engine.inspect(kind, identifier)
+    return found
 
 
 def schema(engine: Engine, image: str) -> dict[str, Any]:

@@ -198,8 +198,8 @@ class Session(Worker):
             content = {**content, "data": [base64.b64encode(b).decode() for b in buffers]}
             buffers = ()
         with self._sending:
+            self.sent_bytes += sum(map(len, buffers))  # first: who has the message finds it counted
             self._send_message(content, list(buffers))
-            self.sent_bytes += sum(map(len, buffers))
 
     # --- the thread --------------------------------------------------------------------------
 

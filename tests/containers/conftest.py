@@ -75,7 +75,11 @@ def image_of(engine, passthrough, tmp_path_factory):
 def nothing_is_left():
     """No keeper of a container that a test has started in this process outlives the test."""
     yield
-    assert [each for each in psutil.Process().children() if is_keeper(each)] == []
+    assert keepers() == []
+
+
+def keepers():
+    return [each for each in psutil.Process().children() if is_keeper(each)]
 
 
 def is_keeper(process):

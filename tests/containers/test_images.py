@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from binref_sci import BinrefArray, Tesseract, open_dataset
+from binref_sci.containers.engine import Engine
+from binref_sci.containers.listing import images
 from binref_sci.containers.slim import SOLVER_SIDE
 from tests.containers.conftest import PASSTHROUGH, ROOT, podman
 from tests.serving import COMMAND, ENVIRONMENT
@@ -130,6 +132,26 @@ def test_the_image_says_what_it_is(passthrough, engine):
     (listed,) = [each for each in told if passthrough in each["names"]]
     assert listed["component"] == "binref_passthrough"
     assert listed["endpoints"] == ["apply"]
+
+
+def test_an_image_that_is_removed_while_images_are_listed_is_left_out(
+    passthrough, image_of, engine
+):
+    removed = image_of("")
+
+    class Meanwhile(Engine):
+        """After it has told which images there are, somebody removes one."""
+
+        def run(self, *arguments, **options):
+            told = super().run(*arguments, **options)
+            if arguments[0] == "images":
+                podman("rmi", "--force", removed)
+            return told
+
+    assert removed in [name for each in images(engine) for name in each.names]
+    left = [name for each in images(Meanwhile(engine.name, engine.program)) for name in each.names]
+    assert passthrough in left
+    assert removed not in left
 
 
 def inside(image, code):
