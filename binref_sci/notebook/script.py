@@ -39,6 +39,7 @@ WIDGET: Final = (
     "model/asking",
     "model/questions",
     "model/pins",
+    "model/run",
     "model/scales",
     "model/telemetry",
     "model/times",
