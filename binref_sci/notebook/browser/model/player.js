@@ -90,7 +90,7 @@ export class Player {
   }
 
   #listen() {
-    const { channel, playhead, run, scales } = this;
+    const { channel, scales } = this;
     const on = (name, change) =>
       channel.on(name, (value) => {
         change(value);
@@ -111,17 +111,8 @@ export class Player {
       this.screen.relayout();
     });
     on("ver", (ver) => this.#renew(ver));
-    on("n", (n) => {
-      playhead.n = n;
-      if (run.attached && n > 0) this.#go(n - 1);
-      else if (playhead.index >= n) this.#go(playhead.last);
-      this.needTimes();
-      this.want();
-    });
-    on("live", (live) => {
-      run.set(live);
-      if (run.attached && !this.#atEnd) this.#go(playhead.n - 1);
-    });
+    on("n", (n) => this.#grow(n));
+    on("live", (told) => this.#follow(told));
     channel.onKernel(() => {
       this.kernel.doubt();
       channel.post({ type: "ready" });
@@ -238,6 +229,21 @@ export class Player {
 
   get #atEnd() {
     return this.playhead.index === this.playhead.n - 1;
+  }
+
+  /** There are `n` steps now. */
+  #grow(n) {
+    const { playhead, run } = this;
+    playhead.n = n;
+    if (run.attached && n > 0) this.#go(n - 1);
+    else if (playhead.index >= n) this.#go(playhead.last);
+    this.needTimes();
+    this.want();
+  }
+
+  #follow(told) {
+    this.run.set(told);
+    if (this.run.attached && !this.#atEnd) this.#go(this.playhead.n - 1);
   }
 
   /** Go to the last step; where the run goes on, to each that comes. */
