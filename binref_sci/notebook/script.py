@@ -1,9 +1,9 @@
 """What of the player runs in a browser: one script and one style sheet, made of parts.
 
 A notebook's front end takes a widget's script as one text and fetches nothing beside it, and an
-exported page has to hold all of it. So the parts, which are ES modules of their own in the folder
-`browser`, are joined here: each comes after those that it imports from, and their imports of each
-other are left out, as all of them then share one scope.
+exported page has to hold all of it. So the parts of the script, which are ES modules of their own
+in the folder `browser`, are joined here: each after those that it imports from, and without its
+imports of them, as all share one scope then.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ WIDGET: Final = (
     "model/asking",
     "model/questions",
     "model/pins",
+    "model/run",
     "model/scales",
     "model/telemetry",
     "model/times",
@@ -73,27 +74,45 @@ WIDGET: Final = (
 )
 """Parts of the widget, in the order in which they are joined."""
 
-PAGE: Final = (*WIDGET, "standalone")
+PAGE: Final = (*WIDGET, "page/stub", "page/embedded", "page/start")
 """Parts of an exported page: the widget, and what answers it without a kernel."""
 
-_SIBLINGS = re.compile(r'^import \{[^{}]*\} from "\.\.?/[\w/]+\.js";\n', re.MULTILINE)
+STYLE: Final = (
+    "base",
+    "head",
+    "stage",
+    "readout",
+    "timeline",
+    "controls",
+    "sliders",
+    "colours",
+    "series",
+    "help",
+    "contrast",
+)
+"""Parts of the style sheet, in the order in which they are joined."""
+
+_IMPORT_OF_PARTS = re.compile(r'^import \{[^{}]*\} from "\.\.?/[\w/]+\.js";\n', re.MULTILINE)
 
 
 def widget_script() -> str:
     """The ES module of the widget, whose default export anywidget calls."""
-    return _joined(WIDGET)
+    return _joined_script(WIDGET)
 
 
 def page_script() -> str:
     """The ES module of an exported page, which has `start` besides."""
-    return _joined(PAGE)
+    return _joined_script(PAGE)
 
 
 def style() -> str:
     """The style sheet of both."""
-    return (FOLDER / "player.css").read_text(encoding="utf-8")
+    return "\n".join(_read(f"style/{part}.css") for part in STYLE)
 
 
-def _joined(parts: tuple[str, ...]) -> str:
-    texts = ((FOLDER / f"{part}.js").read_text(encoding="utf-8") for part in parts)
-    return "\n".join(_SIBLINGS.sub("", text) for text in texts)
+def _joined_script(parts: tuple[str, ...]) -> str:
+    return "\n".join(_IMPORT_OF_PARTS.sub("", _read(f"{part}.js")) for part in parts)
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

@@ -508,7 +508,7 @@ def test_after_close_nothing_is_sent_or_drawn_any_more(mounted):
 
 def test_a_damaged_probe_asks_for_text_and_text_is_painted(mounted):
     before = """
-    import('/standalone.js').then(({ StubModel }) => {
+    import('/page/stub.js').then(({ StubModel }) => {
       const { deliver } = StubModel.prototype;
       const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)));
       StubModel.prototype.deliver = function (content, buffers = []) {

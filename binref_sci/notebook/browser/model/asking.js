@@ -30,12 +30,6 @@ export class Asking {
     this.#values = values;
   }
 
-  /** Ids of the views in use, the best first. */
-  get kept() {
-    const { playing, resting } = this.#look.views;
-    return this.#playhead.playing ? playing : resting;
-  }
-
   /** Ask for what is missing, or take all back where nobody can `see` it. */
   want(seen, again) {
     this.#at = now();
@@ -84,7 +78,7 @@ export class Asking {
   }
 
   #have(i) {
-    return this.#frames.failed.has(i) || this.#frames.cache.best(this.kept, i) !== undefined;
+    return this.#frames.failed.has(i) || this.#frames.cache.best(this.#look.kept(false), i) !== undefined;
   }
 
   /** The frames that playing lacks. */

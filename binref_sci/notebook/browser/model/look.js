@@ -57,6 +57,11 @@ export class Look {
     return this.#last;
   }
 
+  /** Ids of the views in use, the best first. */
+  kept(playing) {
+    return playing ? this.views.playing : this.views.resting;
+  }
+
   /** Ids of all views, newest first, but those that cover the whole window before all others. */
   get standIns() {
     const [left, top, right, bottom] = this.window ?? WHOLE;

@@ -3,7 +3,6 @@
 import { buffersOf, intact, numbersOf } from "../pure/bytes.js";
 import { now } from "../pure/clock.js";
 import { Skipping } from "../pure/rates.js";
-import { matching } from "../pure/times.js";
 import { Asking } from "./asking.js";
 import { Channel, Report } from "./channel.js";
 import { Demand } from "./demand.js";
@@ -15,6 +14,7 @@ import { Pins } from "./pins.js";
 import { Playhead } from "./playhead.js";
 import { Questions } from "./questions.js";
 import { Rest } from "./rest.js";
+import { Run } from "./run.js";
 import { Scales } from "./scales.js";
 import { Screen } from "./screen.js";
 import { Sync } from "./sync.js";
@@ -47,7 +47,7 @@ export class Player {
     this.options = channel.get("options", {});
     this.positions = channel.get("positions", []);
     this.status = channel.get("status", {});
-    this.#setLive(channel.get("live", {}));
+    this.run = new Run(channel);
     this.look = new Look(scene, channel.get("reduce", "mean"));
     this.playhead = new Playhead(channel, scene.n ?? 0);
     this.frames = new Frames(channel.get("ver", 0), this.options.cache_bytes ?? CACHE_BYTES);
@@ -70,7 +70,7 @@ export class Player {
       demand: this.demand,
       rest: this.#rest,
       skipping: this.skipping,
-      ahead: (count) => this.#ahead(count),
+      ahead: (count) => this.sync.ahead(count),
       values: this.can("values"),
     });
     this.screen = new Screen({
@@ -90,7 +90,7 @@ export class Player {
   }
 
   #listen() {
-    const { channel, playhead, scales } = this;
+    const { channel, scales } = this;
     const on = (name, change) =>
       channel.on(name, (value) => {
         change(value);
@@ -111,17 +111,8 @@ export class Player {
       this.screen.relayout();
     });
     on("ver", (ver) => this.#renew(ver));
-    on("n", (n) => {
-      playhead.n = n;
-      if (this.attached && n > 0) this.#go(n - 1);
-      else if (playhead.index >= n) this.#go(playhead.last);
-      this.needTimes();
-      this.want();
-    });
-    on("live", (live) => {
-      this.#setLive(live ?? {});
-      if (this.attached && !this.#atEnd) this.#go(playhead.n - 1);
-    });
+    on("n", (n) => this.#grow(n));
+    on("live", (told) => this.#follow(told));
     channel.onKernel(() => {
       this.kernel.doubt();
       channel.post({ type: "ready" });
@@ -205,10 +196,10 @@ export class Player {
     const { playhead } = this;
     const before = playhead.index;
     this.#go(index);
-    if (this.attached && !this.#atEnd) this.attach(false);
+    this.#detach();
     if (scrub) this.#rest.scrub();
     if (before !== playhead.index && !playhead.playing) this.telemetry.count(this.exact(playhead.index));
-    this.sync.along((other) => other.seek(other.indexFor(this, playhead.index), { scrub }));
+    this.sync.along((other) => other.seek(other.sync.indexFor(this, playhead.index), { scrub }));
     this.want();
     this.refresh();
     this.#report.soon();
@@ -225,7 +216,7 @@ export class Player {
     this.#pace.reset();
     this.channel.tell({ [name]: value });
     this.needTimes();
-    this.sync.along((other) => other.set(name, name === "part" ? value.map((i) => other.indexFor(this, i)) : value));
+    this.sync.along((other) => other.set(name, name === "part" ? value.map((i) => other.sync.indexFor(this, i)) : value));
     this.#turn();
     this.refresh();
   }
@@ -236,27 +227,38 @@ export class Player {
 
   // --- a run that is going on ---
 
-  #setLive(live) {
-    this.live = live;
-    this.attached = live.attached === true; // shows each step that comes
-  }
-
   get #atEnd() {
     return this.playhead.index === this.playhead.n - 1;
   }
 
-  get writing() {
-    return this.live.state === "writing";
+  /** There are `n` steps now. */
+  #grow(n) {
+    const { playhead, run } = this;
+    playhead.n = n;
+    if (run.attached && n > 0) this.#go(n - 1);
+    else if (playhead.index >= n) this.#go(playhead.last);
+    this.needTimes();
+    this.want();
   }
 
+  #follow(told) {
+    this.run.set(told);
+    if (this.run.attached && !this.#atEnd) this.#go(this.playhead.n - 1);
+  }
+
+  /** Go to the last step; where the run goes on, to each that comes. */
   end() {
     this.seek(this.playhead.n - 1);
-    if (this.writing) this.attach(true);
+    if (this.run.writing) this.#attach(true);
   }
 
-  attach(on) {
-    this.attached = on;
-    this.channel.post({ type: "attach", on });
+  /** Who looks at another step does not want to be taken to the last one. */
+  #detach() {
+    if (this.run.attached && !this.#atEnd) this.#attach(false);
+  }
+
+  #attach(on) {
+    this.run.attach(on);
     this.refresh();
   }
 
@@ -312,22 +314,15 @@ export class Player {
     const { fps, mode, loop, direction, stride, index, playing } = other.playhead;
     Object.assign(this.playhead, { fps, mode, loop, direction, stride });
     this.channel.tell({ fps, mode, loop, direction, stride });
-    this.playhead.index = this.indexFor(other, index);
+    this.playhead.index = this.sync.indexFor(other, index);
     if (playing) this.play();
-  }
-
-  /** The frame that belongs to frame `i` of another player. */
-  indexFor(other, i) {
-    const { last } = this.playhead;
-    const alike = this.scene.pace?.clock === other.scene.pace?.clock;
-    return alike ? matching(this.times.values, other.times.values, i, last) : Math.min(i, last);
   }
 
   /** Stand where `leader` stands, as it plays. */
   place(leader) {
     const { playhead } = this;
     const before = playhead.index;
-    playhead.index = this.indexFor(leader, leader.playhead.index);
+    playhead.index = this.sync.indexFor(leader, leader.playhead.index);
     playhead.direction = leader.playhead.direction;
     if (playhead.index === before) return;
     this.telemetry.count(this.ready(playhead.index));
@@ -339,19 +334,6 @@ export class Player {
   needTimes() {
     const { mode, n } = this.playhead;
     if (this.scene.pace && (mode === "timed" || !this.sync.alone)) this.times.need(n);
-  }
-
-  /** Up to `count` frames to come, as the player has them that keeps the clock. */
-  #ahead(count) {
-    const { leader } = this.sync;
-    const found = leader.playhead.upcoming(count);
-    return leader === this ? found : [...new Set(found.map((i) => this.indexFor(leader, i)))];
-  }
-
-  /** Who keeps the clock may wait for a frame of this player. */
-  #wakeLeader() {
-    const { leader } = this.sync;
-    if (this.playhead.playing && leader !== this) leader.refresh(false);
   }
 
   // --- what is here, and what is asked for ---
@@ -372,7 +354,7 @@ export class Player {
     const { look, screen } = this;
     const { index, playing } = this.playhead;
     const { cache, failed, ver } = this.frames;
-    const frame = cache.best(this.#asking.kept, index);
+    const frame = cache.best(this.look.kept(playing), index);
     if (frame) return frame;
     if (failed.has(index)) return screen.shown;
     const others = look.standIns;
@@ -423,7 +405,7 @@ export class Player {
         if (this.pins.receive(content, bytes())) this.screen.redraw();
       },
       times: () => {
-        if (this.times.receive(content, bytes())) for (const one of this.sync.all) one.meet();
+        if (this.times.receive(content, bytes())) this.sync.meet();
       },
       error: () => this.#receiveError(content),
     }[content.type];
@@ -453,12 +435,12 @@ export class Player {
     });
     this.#answered();
     const { index, direction, order, playing, every } = playhead;
-    frames.cache.evict({ ...order, index, direction, kept: this.#asking.kept });
+    frames.cache.evict({ ...order, index, direction, kept: this.look.kept(playing) });
     // a want for each message would take the kernel, the server and the page (which shows the
     // kernel busy, and idle again) more time than the frames
     if (demand.halved || (playing && !every)) this.want();
     this.refresh(false);
-    this.#wakeLeader();
+    this.sync.wakeLeader();
   }
 
   #receiveError({ text, i }) {
@@ -476,7 +458,7 @@ export class Player {
     this.#answered();
     this.want();
     this.refresh();
-    this.#wakeLeader();
+    this.sync.wakeLeader();
   }
 
   #answered() {
@@ -500,10 +482,10 @@ export class Player {
       times: this.times.values,
       step: this.scene.pace?.step,
       ready: (i) => this.ready(i),
-      allReady: (i) => this.#allReady(i),
+      allReady: (i) => this.ready(i) && this.sync.ready(i),
     });
     if (this.#pace.waits) this.telemetry.count(false);
-    if (at.ended && this.attached && this.writing) return;
+    if (at.ended && this.run.attached && this.run.writing) return;
     const moved = at.index !== playhead.index;
     playhead.index = at.index;
     playhead.direction = at.direction;
@@ -516,16 +498,10 @@ export class Player {
     const hit = this.ready(this.playhead.index);
     this.telemetry.count(hit);
     this.telemetry.drop(Math.max(0, taken - 1) + (hit ? 0 : 1));
-    if (this.attached && !this.#atEnd) this.attach(false);
+    this.#detach();
     this.#report.whilePlaying();
     this.sync.along((other) => other.place(this));
     if (this.#asking.due) this.want();
-  }
-
-  /** Whether a frame is here, and those that belong to it in all that can be seen. */
-  #allReady(i) {
-    const waits = (other) => other.playhead.playing && other.visible && !other.ready(other.indexFor(this, i));
-    return this.ready(i) && !this.sync.anyOther(waits);
   }
 }
 

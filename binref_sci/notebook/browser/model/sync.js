@@ -1,5 +1,7 @@
 // Players on one clock.
 
+import { matching } from "../pure/times.js";
+
 const GROUPS = Symbol.for("binref_sci.players");
 
 /** The place of one player among those of this page that have a name in common. */
@@ -35,11 +37,6 @@ export class Sync {
     return (this.#group?.size ?? 0) < 2;
   }
 
-  /** All of the players, be they alone. */
-  get all() {
-    return this.#group ?? [this];
-  }
-
   get #others() {
     return this.#group ? [...this.#group].filter((one) => one !== this && !one.player.disposed) : [];
   }
@@ -64,18 +61,48 @@ export class Sync {
     }
   }
 
-  /** Whether any other waits for what the test says. */
-  anyOther(test) {
-    return this.#others.some(({ player }) => test(player));
+  /** Who keeps the clock may wait for a frame of this player. */
+  wakeLeader() {
+    const { leader, player } = this;
+    if (player.playhead.playing && leader !== player) leader.refresh(false);
   }
 
-  /** Go where the player stands that was there before, once both know their times. */
+  // --- frames that belong together ---
+
+  /** The frame of this player that belongs to frame `i` of another. */
+  indexFor(other, i) {
+    const { playhead, scene, times } = this.player;
+    const alike = scene.pace?.clock === other.scene.pace?.clock;
+    return alike ? matching(times.values, other.times.values, i, playhead.last) : Math.min(i, playhead.last);
+  }
+
+  /** Up to `count` frames to come, as the player has them that keeps the clock. */
+  ahead(count) {
+    const { leader } = this;
+    const found = leader.playhead.upcoming(count);
+    return leader === this.player ? found : [...new Set(found.map((i) => this.indexFor(leader, i)))];
+  }
+
+  /** Whether those that play and can be seen have the frames that belong to frame `i`. */
+  ready(i) {
+    return !this.#others.some((other) => {
+      const { player } = other;
+      return player.playhead.playing && player.visible && !player.ready(other.indexFor(this.player, i));
+    });
+  }
+
+  /** All players know more times than before: go where the one stands that was there before. */
   meet() {
+    for (const one of this.#group ?? []) one.follow();
+  }
+
+  /** Go where the host stands, once both know their times. */
+  follow() {
     const host = this.#host;
     if (!host?.player.times.values || !this.player.times.values) return;
     this.#host = null;
     if (this.player.playhead.playing) return;
-    const index = this.player.indexFor(host.player, host.player.playhead.index);
+    const index = this.indexFor(host.player, host.player.playhead.index);
     host.along((other) => other === this.player && other.seek(index));
   }
 }

@@ -19,17 +19,17 @@ export function following(index, direction, { n, loop, stride, first = 0, last =
   return { index, direction, ended: true };
 }
 
-/** Up to `count` different frames in the order of play after `index`, every `skip`-th of them. */
-export function upcoming(index, direction, order, count, skip = 1) {
+/** Up to `count` different frames in the order of play after `index`. */
+export function upcoming(index, direction, order, count) {
   const found = [];
   const seen = new Set([index]);
   let at = { index, direction, ended: false };
   // a bounce passes every frame twice
-  const most = Math.min(2 * Math.ceil(order.n / order.stride) + 2, (count + 2) * 2 * skip);
+  const most = Math.min(2 * Math.ceil(order.n / order.stride) + 2, (count + 2) * 2);
   for (let step = 1; step <= most && found.length < count; step += 1) {
     at = following(at.index, at.direction, order);
     if (at.ended) break;
-    if (step % skip === 0 && !seen.has(at.index)) {
+    if (!seen.has(at.index)) {
       seen.add(at.index);
       found.push(at.index);
     }

@@ -7,45 +7,18 @@ export const SMALL = 11;
 export const MEDIUM = 12;
 
 /** Frame, ticks and labels around `box` = {x, y, width, height}. */
-export function drawAxes(context, box, { x, y, title, showX, showY, xTicks, yTicks, inks: ink }) {
-  const { font } = ink;
-  context.strokeStyle = ink.line;
-  context.lineWidth = 1;
-  context.strokeRect(box.x - 0.5, box.y - 0.5, box.width + 1, box.height + 1);
-  context.font = `${SMALL}px ${font}`;
-  context.fillStyle = ink.muted;
-  context.textBaseline = "top";
-  context.textAlign = "center";
-  context.beginPath();
-  const below = box.y + box.height;
-  const measured = sparse(xTicks, box.width, (label) => context.measureText(label).width);
-  for (const [at] of xTicks) {
-    const across = Math.round(box.x + at * box.width) + (at === 1 ? 0.5 : -0.5);
-    context.moveTo(across, below + 1);
-    context.lineTo(across, below + 1 + TICK);
-  }
-  for (const [at] of yTicks) {
-    const down = Math.round(box.y + (1 - at) * box.height) + (at === 0 ? 0.5 : -0.5);
-    context.moveTo(box.x - 1, down);
-    context.lineTo(box.x - 1 - TICK, down);
-  }
-  context.stroke();
-  if (showX) {
-    for (const [at, label] of measured) context.fillText(label, box.x + at * box.width, below + TICK + 4);
-  }
-  if (showY) {
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    for (const [at, label] of sparse(yTicks, box.height, () => SMALL, 4)) {
-      context.fillText(label, box.x - TICK - 4, box.y + (1 - at) * box.height);
-    }
-  }
-  context.fillStyle = ink.text;
-  context.font = `${MEDIUM}px ${font}`;
+export function drawAxes(context, box, { x, y, title, showX, showY, xTicks, yTicks, inks }) {
+  drawFrame(context, box, xTicks, yTicks, inks);
+  context.font = `${SMALL}px ${inks.font}`;
+  context.fillStyle = inks.muted;
+  if (showX) drawWordsBelow(context, box, xTicks);
+  if (showY) drawWordsBeside(context, box, yTicks);
+  context.fillStyle = inks.text;
+  context.font = `${MEDIUM}px ${inks.font}`;
   context.textAlign = "center";
   if (showX && x) {
     context.textBaseline = "top";
-    fitText(context, x, box.x + box.width / 2, below + TICK + 6 + SMALL + 3, box.width);
+    fitText(context, x, box.x + box.width / 2, box.y + box.height + TICK + 6 + SMALL + 3, box.width);
   }
   if (showY && y) {
     context.save();
@@ -58,6 +31,42 @@ export function drawAxes(context, box, { x, y, title, showX, showY, xTicks, yTic
   if (title) {
     context.textBaseline = "alphabetic";
     fitText(context, title, box.x + box.width / 2, box.y - 7, box.width);
+  }
+}
+
+/** A line around the box, and ticks outside of it. */
+function drawFrame(context, { x, y, width, height }, xTicks, yTicks, inks) {
+  context.strokeStyle = inks.line;
+  context.lineWidth = 1;
+  context.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
+  context.beginPath();
+  const below = y + height + 1;
+  for (const [at] of xTicks) {
+    const across = Math.round(x + at * width) + (at === 1 ? 0.5 : -0.5);
+    context.moveTo(across, below);
+    context.lineTo(across, below + TICK);
+  }
+  for (const [at] of yTicks) {
+    const down = Math.round(y + (1 - at) * height) + (at === 0 ? 0.5 : -0.5);
+    context.moveTo(x - 1, down);
+    context.lineTo(x - 1 - TICK, down);
+  }
+  context.stroke();
+}
+
+function drawWordsBelow(context, { x, y, width, height }, ticks) {
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const [at, label] of sparse(ticks, width, (text) => context.measureText(text).width)) {
+    context.fillText(label, x + at * width, y + height + TICK + 4);
+  }
+}
+
+function drawWordsBeside(context, { x, y, height }, ticks) {
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (const [at, label] of sparse(ticks, height, () => SMALL, 4)) {
+    context.fillText(label, x - TICK - 4, y + (1 - at) * height);
   }
 }
 

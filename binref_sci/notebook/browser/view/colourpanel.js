@@ -4,7 +4,13 @@ import { CMAPS, NORMS } from "../model/scales.js";
 import { button, element, pick, press, say, select, show } from "./dom.js";
 
 const REDUCTIONS = { mean: "mean", max: "largest", min: "smallest", absmax: "farthest from 0" };
-const RULES = { sampled: "≈ from a sample", full: "from all frames", frame: "from one frame", attribute: "as the data says", given: "as given" };
+const RULES = {
+  sampled: "≈ from a sample",
+  full: "from all frames",
+  frame: "from one frame",
+  attribute: "as the data says",
+  given: "as given",
+};
 
 /** A panel that is hidden at first. */
 export class ColourPanel {

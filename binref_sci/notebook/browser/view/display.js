@@ -85,8 +85,17 @@ export class Display {
     this.#sliders = new Sliders(player);
     this.#colours = new ColourPanel(player);
     this.#series = new Series(player, this.#paper);
-    const parts = [this.#head, this.#stage, this.#readout, this.#timeline, this.#controls, this.#sliders, this.#colours, this.#series];
-    this.#root.append(...parts.map(({ node }) => node), this.#help);
+    this.#root.append(
+      this.#head.node,
+      this.#stage.node,
+      this.#readout.node,
+      this.#timeline.node,
+      this.#controls.node,
+      this.#sliders.node,
+      this.#colours.node,
+      this.#series.node,
+      this.#help,
+    );
     this.#root.addEventListener("keydown", (event) => this.#key(event));
     this.#root.addEventListener("pointerdown", (event) => {
       if (!event.target.closest("button, input, select, .br-chart")) this.#focus();

@@ -51,13 +51,15 @@ export class Head {
   }
 
   #paintRun() {
-    const { attached, live, playhead, writing } = this.#player;
-    show(this.#run, Boolean(live.state));
-    if (!live.state) return;
-    const total = live.total ? ` of ${live.total}` : "";
-    const rate = writing && live.rate ? ` · ${format(live.rate, 2)}/s` : "";
-    say(this.#run, writing ? `LIVE  ${playhead.n}${total}${rate}` : live.state);
-    flag(this.#run, "state", writing ? (attached ? "attached" : "detached") : live.state);
-    attribute(this.#run, "title", writing && !attached ? "Follow the run again (End)" : `The run is ${live.state}`);
+    const { playhead, run } = this.#player;
+    const { attached, writing } = run;
+    const { rate, state, total } = run.told;
+    show(this.#run, Boolean(state));
+    if (!state) return;
+    const of = total ? ` of ${total}` : "";
+    const speed = rate ? ` · ${format(rate, 2)}/s` : "";
+    say(this.#run, writing ? `LIVE  ${playhead.n}${of}${speed}` : state);
+    flag(this.#run, "state", writing ? (attached ? "attached" : "detached") : state);
+    attribute(this.#run, "title", writing && !attached ? "Follow the run again (End)" : `The run is ${state}`);
   }
 }

@@ -20,7 +20,7 @@ function darkness(theme) {
 }
 
 /** What the drawings on canvases take from the style sheet. */
-function inks(root) {
+function readInks(root) {
   const style = getComputedStyle(root);
   const read = (name) => style.getPropertyValue(name).trim();
   return {
@@ -60,7 +60,7 @@ export class Paper {
   read() {
     flag(this.#root, "theme", darkness(this.#theme) ? "dark" : "light");
     if (!this.#root.isConnected) return false;
-    const read = inks(this.#root);
+    const read = readInks(this.#root);
     if (JSON.stringify(read) === JSON.stringify(this.inks)) return false;
     this.inks = read;
     return true;

@@ -1,8 +1,4 @@
-// The player without a kernel: a model that answers the protocol from frames it holds itself.
-//
-// The exported page joins this text to that of player.js in one module script and calls
-// `start(widget, document)`; tests give `StubModel` a source of their own. No name here may be
-// one of player.js.
+// A model that answers the protocol of the kernel from frames that it has.
 
 /**
  * A widget model as anywidget hands it over, with the kernel's side behind it.
@@ -131,7 +127,8 @@ function keyOf({ ver, view, fmt }, i) {
   return `${ver}/${view.id}/${fmt}/${i}`;
 }
 
-function viewOf(buffer) {
+/** As a message brings it. */
+export function viewOf(buffer) {
   return new DataView(buffer.buffer ?? buffer, buffer.byteOffset ?? 0, buffer.byteLength);
 }
 
@@ -139,100 +136,4 @@ function pause(ms) {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
   });
-}
-
-function decoded(text) {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let k = 0; k < raw.length; k += 1) bytes[k] = raw.charCodeAt(k);
-  return bytes;
-}
-
-async function inflated(bytes, codec) {
-  if (codec !== "deflate") return bytes;
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-/** Frames that lie in the page, as base64 of (deflated) bytes. */
-export class EmbeddedFrames {
-  #recent = null; // the frame read last, for values
-
-  constructor(data) {
-    this.data = data;
-  }
-
-  coords() {
-    return (this.data.coords ?? []).map((text) => (text ? decoded(text) : null));
-  }
-
-  async buffers(i) {
-    if (this.#recent?.i === i) return this.#recent.buffers;
-    const { items, frames, fmt, codec } = this.data;
-    if (!items[i]) throw new Error(`step ${i} is not in this file`);
-    const bytes = await inflated(decoded(frames[i]), codec);
-    const width = fmt === "f32" ? 4 : 1;
-    let first = 0;
-    const buffers = items[i].shapes.map(([rows, columns]) => {
-      const size = rows * columns * width;
-      first += size;
-      return bytes.slice(first - size, first);
-    });
-    this.#recent = { i, buffers };
-    return buffers;
-  }
-
-  /** Times of the frames, for players that keep in step with them. */
-  message({ type, from }, model) {
-    if (type === "times" && this.data.times) model.deliver({ type, from }, [decoded(this.data.times).slice(8 * from)]);
-  }
-
-  /** What is embedded, however closely the player wants to look. */
-  async frame(i) {
-    return { item: this.data.items[i], buffers: await this.buffers(i) };
-  }
-
-  /** The middle of the code's interval: about the value. */
-  async value(i, panel, fx, fy) {
-    const { items, values, fmt, traits } = this.data;
-    const scene = traits.scene.panels[panel];
-    const text = placeOf(scene, fx, fy);
-    const [rows, columns] = items[i].shapes[panel];
-    const levels = values?.[scene.colour];
-    if (fmt !== "u8" || !levels) return { value: null, text };
-    const [codes] = (await this.buffers(i)).slice(panel, panel + 1);
-    const code = codes[Math.floor(fy * rows) * columns + Math.floor(fx * columns)];
-    return { value: levels[code], text, about: true };
-  }
-}
-
-function placeOf({ x, y }, fx, fy) {
-  const short = (value) => Number(value.toPrecision(5));
-  if (x.ticks || y.ticks) return "";
-  return `${x.name} = ${short(x.lo + fx * (x.hi - x.lo))}, ${y.name} = ${short(y.hi - fy * (y.hi - y.lo))}`;
-}
-
-/** Build the player of an exported page; gives its model. */
-export async function start(widget, page) {
-  const data = JSON.parse(page.getElementById("binref-data").textContent);
-  const { luts, options, ...traits } = data.traits;
-  const model = new StubModel(
-    {
-      ver: 0,
-      playing: false,
-      pinned: [],
-      live: {},
-      status: {},
-      positions: [],
-      ...traits,
-      luts: viewOf(decoded(luts)),
-      options: { ...options, fixed: ["colours", "live", "values", "series"] },
-    },
-    new EmbeddedFrames(data),
-  );
-  const player = await widget();
-  const el = page.getElementById("binref-player");
-  await player.initialize({ model });
-  await player.render({ model, el });
-  return model;
 }
