@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any, NamedTuple
+import time
+from typing import Any, Final, NamedTuple
 
 from binref_sci.errors import BufferNotFoundError
 from binref_sci.messages import shown
@@ -25,6 +26,18 @@ class Identity(NamedTuple):
     def of(cls, status: os.stat_result) -> Identity:
         """Return that of a file, as of when its status was taken."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it tells the file from whatever is written there from now on.
+
+        Not so for one just written: another may get its inode, and the same time, since clocks
+        of file systems go in steps.
+        """
+        return time.time_ns() - self.mtime_ns > _STEP_NS
+
+
+_STEP_NS: Final = 3_000_000_000  # 10 ms and less as a rule, FAT has 2 s
 
 
 class Found(NamedTuple):
