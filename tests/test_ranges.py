@@ -126,12 +126,12 @@ def test_a_decoded_snapshot_is_read_once_and_a_rewritten_one_again(tmp_path):
 
 def test_what_is_written_again_at_the_same_time_is_read_again(tmp_path):
     """Clocks of file systems go in steps: many have one of milliseconds, and some of seconds."""
-    now, path = time.time_ns(), tmp_path / "x.bin"
+    soon, path = time.time_ns() + 10**11, tmp_path / "x.bin"
     for seed in range(3):
         field = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, 1000)
         packed = lz4.frame.compress(field.tobytes())  # of the same size, since it has no order
         path.write_bytes(packed)
-        os.utime(path, ns=(now, now))
+        os.utime(path, ns=(soon, soon))
         layout = {"compression": "lz4", "compressed_size": len(packed), "output_path": tmp_path}
         stored = BinrefArray.from_file("x.bin", (1000,), "int64", **layout)
         np.testing.assert_array_equal(stored[:], field)

@@ -18,6 +18,7 @@ from binref_sci.storage.reading import (
 )
 from binref_sci.storage.replacing import hidden_beside, sync_directory, write_atomically
 from binref_sci.storage.roots import Root, place_of, root_of
+from binref_sci.storage.stamps import may_be_from
 from binref_sci.storage.writing import BUFFER_SUFFIX, create_buffer, write_at
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "kept_whole",
     "map_buffer",
     "map_range",
+    "may_be_from",
     "open_buffer",
     "opened_buffer",
     "place_of",

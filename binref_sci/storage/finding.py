@@ -6,12 +6,13 @@ import errno
 import os
 import stat
 import time
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from binref_sci.errors import BufferNotFoundError
 from binref_sci.messages import shown
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.remote import RemotePath
+from binref_sci.storage.stamps import may_be_from
 
 
 class Identity(NamedTuple):
@@ -31,13 +32,9 @@ class Identity(NamedTuple):
     def is_settled(self) -> bool:
         """Whether it tells the file from whatever is written there from now on.
 
-        Not so for one just written: another may get its inode, and the same time, since clocks
-        of file systems go in steps.
+        Not so for one just written: another may get its inode, and the same stamp.
         """
-        return time.time_ns() - self.mtime_ns > _STEP_NS
-
-
-_STEP_NS: Final = 3_000_000_000  # 10 ms and less as a rule, FAT has 2 s
+        return not may_be_from(self.mtime_ns, time.time_ns())
 
 
 class Found(NamedTuple):
