@@ -6,13 +6,14 @@ import errno
 import os
 import stat
 import time
+import uuid
 from typing import Any, NamedTuple
 
 from binref_sci.errors import BufferNotFoundError
 from binref_sci.messages import shown
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.remote import RemotePath
-from binref_sci.storage.stamps import may_be_from
+from binref_sci.storage.stamps import is_coarse, may_be_from
 
 
 class Identity(NamedTuple):
@@ -130,7 +131,10 @@ def identity(root: str | os.PathLike[str], relative: str) -> tuple[Any, ...]:
     """
     if isinstance(root, RemotePath):
         return root.within(relative).version
-    return Identity.of(status_of(root, relative))
+    found = Identity.of(status_of(root, relative))
+    if is_coarse(found.mtime_ns) and not found.is_settled:
+        return (*found, uuid.uuid4().hex)  # what is written within this second has the same stamp
+    return found
 
 
 def size_of(root: str | os.PathLike[str], relative: str) -> int:

@@ -24,5 +24,9 @@ def may_be_from(stamp_ns: int, time_ns: int) -> bool:
     >>> may_be_from(1_700_000_000_000_000_000, 1_700_000_000_900_000_000)  # a whole second
     True
     """
-    step = _TICK if stamp_ns % _SECOND else _WHOLE
-    return stamp_ns >= time_ns - step
+    return stamp_ns >= time_ns - (_WHOLE if is_coarse(stamp_ns) else _TICK)
+
+
+def is_coarse(stamp_ns: int) -> bool:
+    """Tell whether a stamp is one of whole seconds."""
+    return not stamp_ns % _SECOND
