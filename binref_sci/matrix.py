@@ -45,6 +45,9 @@ MAPPED_BYTES: Final = 4 * BLOCK_BYTES
 WINDOW_BYTES: Final = 32 * BLOCK_BYTES
 """What is mapped at a time, in bytes; two windows may be there at once."""
 
+FEW_VECTORS: Final = 16
+"""With more, a matrix is not mapped unless that is asked for."""
+
 READERS: Final = min(4, os.cpu_count() or 1)
 """Threads that read and multiply."""
 
@@ -183,7 +186,7 @@ class Matrix:
         if not isinstance(self.array, BinrefArray):
             multiply(total, 0, 0, np.asarray(self.array).reshape(rows, columns))
             return total
-        if self._is_to_be_mapped(self.array):
+        if self._is_to_be_mapped(self.array, right):
             with _mappable(self.array, leased=self.mmap is None) as (buffer, is_kept):
                 if is_kept():
                     blocks = _blocks(rows, columns, max(1, MAPPED_BYTES // self.dtype.itemsize))
@@ -193,10 +196,14 @@ class Matrix:
         self._read(self.array, multiply, total, apart=apart)
         return total
 
-    def _is_to_be_mapped(self, array: BinrefArray) -> bool:
-        if self.mmap is None:  # to ask for a lease takes as long as to copy a block
-            return array.compressed_size is None and array.nbytes > BLOCK_BYTES
-        return self.mmap and array.compressed_size is None
+    def _is_to_be_mapped(self, array: BinrefArray, right: NDArray[Any]) -> bool:
+        if array.compressed_size is not None:
+            return False
+        if self.mmap is None:
+            # To ask for a lease takes as long as to copy a block. And with many vectors it is not
+            # the copy that takes time, while who would write has to wait for a block's product.
+            return array.nbytes > BLOCK_BYTES and right.size <= FEW_VECTORS * len(right)
+        return self.mmap
 
     def _read(
         self, array: BinrefArray, multiply: Multiply, total: NDArray[Any], *, apart: bool

@@ -410,6 +410,9 @@ def test_an_older_file_of_the_output_path_is_refused_unless_shared(call):
         assert BinrefArray.from_file("mesh.bin", (1,), "f8", shared=True)[0] == 0
     os.utime(old)
     assert BinrefArray.from_file("mesh.bin", (1,), "f8")[0] == 0
+    second = call.started_ns - call.started_ns % 10**9  # as many file systems keep it
+    os.utime(old, ns=(second, second))
+    assert BinrefArray.from_file("mesh.bin", (1,), "f8")[0] == 0
 
 
 def test_an_older_file_of_the_run_directory_is_the_calls_own(call):
@@ -587,3 +590,16 @@ def test_a_call_knows_its_folders_wherever_the_solver_goes(tmp_path, monkeypatch
     with entering(Call(Path("run_a"), Path(), "a", 0)):
         monkeypatch.chdir("/")
         assert BinrefArray.write([1.0]).directory == tmp_path / "run_a"
+
+
+def test_dask_takes_no_file_for_what_it_was_in_the_second_of_its_stamp(tmp_path):
+    stored = BinrefArray.write(np.zeros(5), output_path=tmp_path)
+    second = (time.time_ns() // 10**9 + 100) * 10**9  # to come, so that it is not over yet
+    names = set()
+    for value in range(3):
+        (tmp_path / stored.path).write_bytes(np.full(5, float(value)).tobytes())
+        os.utime(tmp_path / stored.path, ns=(second, second))
+        names.add(stored.to_dask().name)
+    assert len(names) == 3
+    os.utime(tmp_path / stored.path, ns=(10**9, 10**9))
+    assert stored.to_dask().name == stored.to_dask().name

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from binref_sci import BinrefWriter, Tesseract
-from binref_sci.call import Call, entering
+from binref_sci.call import Call, entering, output_path
 from binref_sci.errors import ComponentError, FormatError, NoOutputPathError
 from binref_sci.runtime import (
     Array,
@@ -429,6 +429,22 @@ def test_what_the_solver_streams_on_the_way_is_thrown_away(tmp_path, make):
     np.testing.assert_allclose(block.load(), np.diag([2.0, 4.0, 6.0]), rtol=1e-8)
     assert [path.name for path in tmp_path.iterdir()] == [block.path]
     assert (tmp_path / block.path).stat().st_size == 72
+
+
+def test_evaluations_one_after_another_share_an_empty_folder(tmp_path):
+    folders = []
+
+    def solver(inputs):
+        assert not any(output_path().iterdir())
+        folders.append(output_path())
+        return streaming(inputs)
+
+    with running(tmp_path):
+        found = finite_difference_jacobian(solver, INPUTS, {"x"}, {"y"})
+    np.testing.assert_allclose(found["y"]["x"].load(), np.diag([2, 4, 6]), rtol=1e-8)
+    base, *others = folders
+    assert len(others) == 6
+    assert len({base, *others}) == 2
 
 
 def test_a_solver_may_be_evaluated_in_many_threads(tmp_path):

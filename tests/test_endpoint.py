@@ -708,6 +708,15 @@ def test_an_edited_component_is_loaded_anew(tmp_path):
     assert call(second, {}, tmp_path / "out").value.who == "edited"
 
 
+def test_an_edit_of_the_same_size_within_a_second_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for who in "abc":
+        folder = made_of(tmp_path / "c", COUNTING.replace("helper.WHO", repr(who)), helper="")
+        os.utime(folder / "tesseract_api.py", (10**9, 10**9))
+        found = call(Component.load(folder), {}, tmp_path / "out").value.who
+        assert found == who
+
+
 # R33
 @pytest.mark.filterwarnings("ignore:.*are read into memory:RuntimeWarning")
 def test_two_components_in_one_process_write_only_where_each_was_told(tmp_path):

@@ -666,3 +666,26 @@ def test_what_others_open_is_told_with_how(tmp_path):
             open_dataset(tmp_path / name)
     with pytest.raises(TypeError, match=r"expected the path of one run directory, .* got Dataset$"):
         open_dataset(ds)
+
+
+@pytest.mark.parametrize(("stamp", "shown"), [("00.0", True), ("00.5", False), ("01.0", True)])
+def test_a_programs_own_journal_is_of_its_call_where_stamps_are_whole_seconds(
+    tmp_path, stamp, shown
+):
+    """As file systems keep them that are far away, and as tar does."""
+    (tmp_path / "run.json").write_text(
+        """{"format": 1, "run_id": "r", "component": "c", "version": "1", "endpoint": "apply",
+        "output_format": "json+binref", "labels": {}, "started": "2026-01-01T00:00:00.900000+00:00",
+        "ended": "2026-01-01T00:00:02+00:00", "state": "complete"}"""
+    )
+    (tmp_path / "u.bin").write_bytes(np.arange(6.0).tobytes())
+    journal = tmp_path / "u.binref.jsonl"
+    journal.write_text(
+        """{"binref_journal": 1, "name": "u"}
+{"segment": {"buffer": "u.bin", "offset": 0, "shape": [2], "dtype": "float64"}}
+{"end": {"count": 3}}
+"""
+    )
+    at = np.datetime64(f"2026-01-01T00:00:{stamp}", "ns").astype(int)
+    os.utime(journal, ns=(at, at))
+    assert list(open_dataset(tmp_path)) == (["u"] if shown else [])

@@ -91,7 +91,10 @@ def test_a_writer_that_waits_sends_no_signal(stored):
     assert not writers[0].is_alive()
 
 
-def test_a_matrix_of_one_block_is_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("block", "vectors"), [(2**21, 1), (4096, 17)])
+def test_where_mapping_gains_nothing_it_is_read(tmp_path, monkeypatch, block, vectors):
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", block)
     monkeypatch.setattr(matrix, "kept_whole", None)
     stored = BinrefArray.write(np.ones((50, 512)), output_path=tmp_path)
-    np.testing.assert_array_equal(Matrix(stored, 1, None).times(np.ones(512)), np.full(50, 512.0))
+    found = Matrix(stored, 1, None).times(np.ones((512, vectors)))
+    np.testing.assert_array_equal(found, np.full((50, vectors), 512.0))

@@ -3,14 +3,16 @@
 import os
 import tempfile
 import threading
+import time
 from pathlib import Path
 
+import lz4.frame
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binref_sci import BinrefWriter, Trajectory, frames, ranges
+from binref_sci import BinrefArray, BinrefWriter, Trajectory, frames, ranges
 from binref_sci.errors import TruncatedBufferError
 from binref_sci.frames import FrameCache
 from binref_sci.plan import Segment, Stored
@@ -111,6 +113,8 @@ def test_a_decoded_snapshot_is_read_once_and_a_rewritten_one_again(tmp_path):
             return writer.trajectory()
 
     trajectory = write()
+    for buffer in tmp_path.glob("*.bin"):
+        os.utime(buffer, (0, 0))  # what has just been written is not kept
     np.testing.assert_array_equal(trajectory[:, 5, 6], field[:, 5, 6])
     before = bytes_read()
     np.testing.assert_array_equal(trajectory[:, 7, 8], field[:, 7, 8])
@@ -118,6 +122,19 @@ def test_a_decoded_snapshot_is_read_once_and_a_rewritten_one_again(tmp_path):
     field += 1
     np.testing.assert_array_equal(write()[:, 5, 6], field[:, 5, 6])
     assert frames.FRAMES._bytes <= frames.LIMIT
+
+
+def test_what_is_written_again_at_the_same_time_is_read_again(tmp_path):
+    """Clocks of file systems go in steps: many have one of milliseconds, and some of seconds."""
+    soon, path = time.time_ns() + 10**11, tmp_path / "x.bin"
+    for seed in range(3):
+        field = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, 1000)
+        packed = lz4.frame.compress(field.tobytes())  # of the same size, since it has no order
+        path.write_bytes(packed)
+        os.utime(path, ns=(soon, soon))
+        layout = {"compression": "lz4", "compressed_size": len(packed), "output_path": tmp_path}
+        stored = BinrefArray.from_file("x.bin", (1000,), "int64", **layout)
+        np.testing.assert_array_equal(stored[:], field)
 
 
 def sparse(folder, count, shape):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import binref_sci as brs
+from binref_sci.engine import prepared
 from binref_sci.engine.checks import check
 from binref_sci.engine.inspect import inspect
 from binref_sci.engine.manifest import read_manifest
@@ -197,6 +198,28 @@ def test_appending_onto_nothing_makes_it_and_onto_an_empty_one_continues_it(tmp_
     brs.to_binref(series(0, 5).isel(time=slice(0, 0)), place, append_dim="time")
     brs.to_binref(series(0, 5), place, append_dim="time")
     xr.testing.assert_equal(brs.open_dataset(place).load(), series(0, 5))
+
+
+@pytest.mark.parametrize("opening", ["open_dataset", "open_datatree"])
+@pytest.mark.parametrize("step", ["prepare_place", "saved_variables"])
+def test_what_is_saved_over_while_it_is_opened_opens_as_it_is_then(
+    tmp_path, monkeypatch, opening, step
+):
+    place, calls = tmp_path / "a", []
+    brs.to_binref(series(0, 3), place)
+    real = getattr(prepared, step)
+
+    def overtaken(*given):
+        made = real(*given) if step == "prepare_place" else None
+        calls.append(step)
+        if len(calls) == 1:
+            brs.to_binref(series(0, 5), place, mode="w")
+        return real(*given) if made is None else made
+
+    monkeypatch.setattr(prepared, step, overtaken)
+    found = getattr(brs, opening)(place)
+    assert found.sizes["time"] == 5
+    xr.testing.assert_equal(found["u"].load(), series(0, 5).u)
 
 
 def test_what_does_not_fit_is_not_appended(tmp_path):

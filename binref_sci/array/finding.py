@@ -9,10 +9,7 @@ from binref_sci.call import output_path as running_output_path
 from binref_sci.call import running_call
 from binref_sci.errors import BufferNotFoundError, NoOutputPathError
 from binref_sci.folders import made_folder
-from binref_sci.storage import found_before, status_of
-
-_CLOCK_GRAIN_NS = 20_000_000
-"""How far a file's time stamp may lag behind the clock: kernels stamp at their tick."""
+from binref_sci.storage import found_before, may_be_from, status_of
 
 
 def folder_to_write(output_path: str | os.PathLike[str] | None) -> str:
@@ -53,7 +50,7 @@ def find(
             f"file {relative!r} exists {places}; binref_sci.output_path() tells a program where to "
             "write it"
         ) from error
-    if not shared and status.st_mtime_ns < call.started_ns - _CLOCK_GRAIN_NS:
+    if not shared and not may_be_from(status.st_mtime_ns, call.started_ns):
         raise BufferNotFoundError(
             f"file {relative!r} of this call exists {places}: the one in the output path was last "
             "modified before the call began; pass shared=True if it is meant all the same"

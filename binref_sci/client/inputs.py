@@ -82,7 +82,9 @@ class Inputs:
         except RecursionError:
             raise PayloadError("the inputs are nested too deep, or contain themselves") from None
         except ComponentError as error:  # the encoder's view: here it is the caller's value
-            raise PayloadError(f"the inputs cannot be written as JSON: {error}") from error
+            raise PayloadError(
+                f"the inputs cannot be written as JSON: {error.__cause__ or error}"
+            ) from error
 
     def pieces(self, input_path: Path | None = None) -> Iterator[Piece]:
         """Yield the body of a request.

@@ -68,7 +68,7 @@ class Backend(BackendArray):
         try:
             return np.asarray(_READ[type(key)](self._array, key.tuple))
         except BufferNotFoundError as error:
-            way_out = "; if this was saved again since it was opened, open it again"
+            way_out = "; if this was moved or saved again since it was opened, open it again"
             raise with_name(self._name, error, way_out) from error
         except STORAGE_ERRORS as error:
             raise with_name(self._name, error) from error

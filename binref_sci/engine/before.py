@@ -23,7 +23,10 @@ def manifest_before(target: str, mode: Mode) -> Manifest | None:
     place = Path(target)
     if not place.exists():
         if mode == "r+":
-            raise BufferNotFoundError(f"there is no saved dataset {target!r} to write into")
+            raise BufferNotFoundError(
+                f"there is no saved dataset {target!r} to write into; with compute=False it is there "
+                "once what was returned has been computed"
+            )
         return None
     if not place.is_dir():
         raise DatasetExistsError(f"{target!r} is a file; a dataset is saved as a folder")

@@ -12,12 +12,13 @@ import orjson
 from binref_sci.engine.source import AnyPath, Source, first_line, modified_ns
 from binref_sci.errors import BinrefError, BufferNotFoundError, JournalError
 from binref_sci.journal import MAGIC, Journal, State, read_journal
+from binref_sci.storage import may_be_from
 
 UNNAMED: Final = "snapshots"
 """What the snapshots of a writer without a name are called."""
 
 _CLOCK_GRAIN_NS: Final = 20_000_000
-"""How much older than its call a journal may seem: ``run.json`` keeps microseconds."""
+"""How much older than its call a journal may say it is: ``run.json`` keeps microseconds."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def _adopted(head: Head, source: Source) -> Head:
     if head.run or not run_id:
         return head
     written = modified_ns(head.path)
-    if written < source.started_ns - _CLOCK_GRAIN_NS:
+    if not may_be_from(written, source.started_ns):
         return head  # an older run's
-    return replace(head, run=str(run_id), created_ns=written)
+    return replace(head, run=str(run_id), created_ns=max(written, source.started_ns))
 
 
 def _head(path: AnyPath) -> Head:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import xarray as xr
 
 from binref_sci.engine.dataset import fields
 from binref_sci.engine.entrypoint import BinrefBackendEntrypoint
+from binref_sci.engine.manifest import read_manifest
 from binref_sci.engine.prepared import Prepared, prepare, prepare_any
 from binref_sci.engine.results import Leaf
+from binref_sci.errors import BufferNotFoundError, JournalError
 from binref_sci.hints import meant
+
+_Opened = TypeVar("_Opened")
 
 
 def open_dataset(
@@ -94,7 +98,10 @@ def open_dataset(
     >>> folder.cleanup()
     """
     _check_options(xr.open_dataset, kwargs)
-    return opened(prepare_any(source, storage_options), chunks, mmap=mmap, **kwargs)
+    return _as_it_stays(
+        source,
+        lambda: opened(prepare_any(source, storage_options), chunks, mmap=mmap, **kwargs),
+    )
 
 
 def dataset_of(
@@ -164,11 +171,28 @@ def open_datatree(
     >>> folder.cleanup()
     """
     _check_options(xr.open_datatree, kwargs)
-    prepared = prepare(source, storage_options)
-    prepared.asked = chunks
-    return xr.open_datatree(
-        prepared, engine=BinrefBackendEntrypoint, chunks=chunks, mmap=mmap, **kwargs
-    )
+
+    def opened_tree() -> xr.DataTree:
+        prepared = prepare(source, storage_options)
+        prepared.asked = chunks
+        return xr.open_datatree(
+            prepared, engine=BinrefBackendEntrypoint, chunks=chunks, mmap=mmap, **kwargs
+        )
+
+    return _as_it_stays(source, opened_tree)
+
+
+def _as_it_stays(source: Any, opening: Callable[[], _Opened]) -> _Opened:
+    """Open what lies there; once more if it was saved over meanwhile, which removes files."""
+    seen = None
+    while True:
+        try:
+            return opening()
+        except (BufferNotFoundError, JournalError):
+            saved = read_manifest(source) if isinstance(source, str | os.PathLike) else None
+            if saved is None or saved.revision == seen:
+                raise
+            seen = saved.revision
 
 
 def opened(prepared: Prepared, chunks: Any, **kwargs: Any) -> xr.Dataset:

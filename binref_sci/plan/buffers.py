@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from binref_sci.codec import decompress
 from binref_sci.frames import FRAMES
 from binref_sci.memory import empty
-from binref_sci.storage import Buffer, Root, opened_buffer, read_into, require
+from binref_sci.storage import Buffer, Identity, Root, opened_buffer, read_into, require
 from binref_sci.storage.fetching import Fetching
 from binref_sci.storage.remote import RemotePath
 
@@ -44,20 +44,24 @@ class Buffers:
     def decoded(self, buffer: Buffer, offset: int, size: int | None, nbytes: int) -> bytearray:
         """Return what a frame holds, which nobody may change."""
         assert size is not None  # compressed segments carry their sizes
-        key = (*buffer.identity, offset, size, nbytes)
+        identity = buffer.identity
+        key = (*identity, offset, size, nbytes)
         frame = FRAMES.get(key)
         if frame is None:
+            known = not isinstance(identity, Identity) or identity.is_settled
             require(buffer, offset, size)
             encoded = empty((size,), np.uint8)
             read_into(buffer, offset, encoded)
-            frame = self._frame(encoded, nbytes, f"buffer {buffer.name!r} at byte {offset}", key)
+            where = f"buffer {buffer.name!r} at byte {offset}"
+            frame = self._frame(encoded, nbytes, where, key if known else None)
         return frame
 
     def _frame(
-        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable
+        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable | None
     ) -> bytearray:
         frame = decompress(encoded.data, nbytes, where)
-        FRAMES.put(key, frame)
+        if key is not None:
+            FRAMES.put(key, frame)
         return frame
 
 
@@ -78,7 +82,7 @@ class _StoreBuffers(Buffers):
         return self._fetching.buffer(path)
 
     def _frame(
-        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable
+        self, encoded: NDArray[np.uint8], nbytes: int, where: str, key: Hashable | None
     ) -> bytearray:
         if self._planning:
             return bytearray(nbytes)  # nothing has been read yet

@@ -10,8 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from pydantic import PydanticSchemaGenerationError
 
@@ -75,7 +76,8 @@ def module_from_file(path: Path) -> ModuleType:
         free = known is None or getattr(known, "__file__", None) == str(path)
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         name = path.stem if free else f"{path.stem}_{digest}"
-        spec = importlib.util.spec_from_file_location(name, path)
+        loader = _AsItIs(name, os.fspath(path)) if path.suffix == ".py" else None
+        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
         if spec is None or spec.loader is None:
             raise PayloadError(f"component {os.fspath(path)!r} is not a Python file")
         module = importlib.util.module_from_spec(spec)
@@ -89,6 +91,15 @@ def module_from_file(path: Path) -> ModuleType:
                 sys.modules[name] = known
             raise _failed(os.fspath(path), error) from error
         return module
+
+
+class _AsItIs(SourceFileLoader):
+    """Loads a file as it is now: Python takes its cache for one of the same size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return what the file holds."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 @contextmanager

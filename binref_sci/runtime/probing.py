@@ -144,16 +144,21 @@ class Evaluation:
         Folder to make scratch folders in.
     quiet
         Whether what it prints is held back.
+    folder
+        The scratch folder, for evaluations one after another: where a file system is far away,
+        to make one for each takes longer than many a solver. None: each has its own.
     """
 
     apply_fn: Callable[[Any], Any]
     outputs: tuple[str, ...]
     parent: Path | None
     quiet: bool = False
+    folder: Path | None = None
 
     def __call__(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """Return the outputs at some inputs, in memory."""
-        with scratch(self.parent) as folder, calling(throwaway(folder, quiet=self.quiet)):
+        place = scratch(self.parent) if self.folder is None else nullcontext(self.folder)
+        with place as folder, calling(throwaway(folder, quiet=self.quiet)):
             made = self.apply_fn(fresh(inputs))
             return {path: np.array(_at(made, path)) for path in self.outputs}
 

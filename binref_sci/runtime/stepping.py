@@ -17,7 +17,7 @@ from binref_sci.errors import ComponentError
 from binref_sci.messages import listed, shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.gradients.arrays import derivative_dtype
-from binref_sci.runtime.probing import Evaluation
+from binref_sci.runtime.probing import Evaluation, scratch
 
 Algorithm = Literal["central", "forward"]
 Eps = float | Mapping[str, float] | None
@@ -95,6 +95,13 @@ class Stepping:
 
     def columns(self, path: str) -> Iterator[Values]:
         """Yield the derivatives of the outputs by each element of an input."""
+        if self.mapper is not map:
+            yield from self._columns(path, self.evaluation)
+            return
+        with scratch(self.evaluation.parent) as folder:
+            yield from self._columns(path, replace(self.evaluation, folder=folder))
+
+    def _columns(self, path: str, evaluation: Evaluation) -> Iterator[Values]:
         point = np.asarray(paths.get(self.inputs, path))
         relative = self._relative(point)
         given = self.eps[path]
@@ -110,7 +117,7 @@ class Stepping:
                     below = self._moved(path, point, place, -step)
                     moved.append(paths.replaced(self.inputs, {path: _plain(below)}))
                 widths.append(_minus(above.reshape(-1)[place], below.reshape(-1)[place]))
-            found = iter(self.mapper(self.evaluation, moved))
+            found = iter(self.mapper(evaluation, moved))
             for width in widths:
                 upper = self._next(found, len(moved))
                 central = self.algorithm == "central"

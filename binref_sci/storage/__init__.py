@@ -24,6 +24,7 @@ from binref_sci.storage.replacing import (
     write_atomically,
 )
 from binref_sci.storage.roots import Root, place_of, root_of
+from binref_sci.storage.stamps import may_be_from
 from binref_sci.storage.writing import BUFFER_SUFFIX, create_buffer, write_at
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "kept_whole",
     "map_buffer",
     "map_range",
+    "may_be_from",
     "open_buffer",
     "opened_buffer",
     "place_of",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
+import uuid
 from typing import Any, NamedTuple
 
 from binref_sci.errors import BufferNotFoundError
 from binref_sci.messages import shown
 from binref_sci.storage.confinement import confine
 from binref_sci.storage.remote import RemotePath
+from binref_sci.storage.stamps import is_coarse, may_be_from
 
 
 class Identity(NamedTuple):
@@ -25,6 +28,14 @@ class Identity(NamedTuple):
     def of(cls, status: os.stat_result) -> Identity:
         """Return that of a file, as of when its status was taken."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it tells the file from whatever is written there from now on.
+
+        Not so for one just written: another may get its inode, and the same stamp.
+        """
+        return not may_be_from(self.mtime_ns, time.time_ns())
 
 
 class Found(NamedTuple):
@@ -120,7 +131,10 @@ def identity(root: str | os.PathLike[str], relative: str) -> tuple[Any, ...]:
     """
     if isinstance(root, RemotePath):
         return root.within(relative).version
-    return Identity.of(status_of(root, relative))
+    found = Identity.of(status_of(root, relative))
+    if is_coarse(found.mtime_ns) and not found.is_settled:
+        return (*found, uuid.uuid4().hex)  # what is written within this second has the same stamp
+    return found
 
 
 def size_of(root: str | os.PathLike[str], relative: str) -> int:
