@@ -22,6 +22,7 @@ class Buffers:
         self._root = root
         self._path: str | None = None
         self._open: Buffer | None = None
+        self._last: tuple[Hashable, bytearray] | None = None
 
     def __enter__(self) -> Buffers:
         return self
@@ -46,6 +47,8 @@ class Buffers:
         assert size is not None  # compressed segments carry their sizes
         identity = buffer.identity
         key = (*identity, offset, size, nbytes)
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]  # the rest of this plan's points in it
         frame = FRAMES.get(key)
         if frame is None:
             known = not isinstance(identity, Identity) or identity.is_settled
@@ -54,6 +57,7 @@ class Buffers:
             read_into(buffer, offset, encoded)
             where = f"buffer {buffer.name!r} at byte {offset}"
             frame = self._frame(encoded, nbytes, where, key if known else None)
+        self._last = key, frame
         return frame
 
     def _frame(
