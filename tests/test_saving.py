@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import dask.array as da
 import numpy as np
@@ -420,6 +421,62 @@ def test_without_compute_nothing_is_there_until_the_delayed_is_computed(tmp_path
     xr.testing.assert_identical(brs.open_dataset(place).load(), series(0, 6))
     delayed.compute(scheduler="sync")
     xr.testing.assert_identical(brs.open_dataset(place).load(), series(0, 8))
+
+
+def test_a_template_is_filled_by_regions(tmp_path):
+    def never(block):
+        raise AssertionError("computed")
+
+    whole, place = series(0, 8), tmp_path / "a"
+    planned = whole.chunk(time=2)
+    planned["mask"] = whole.mask  # of NumPy: it is there at once
+    planned["u"] = planned.u.copy(data=planned.u.data.map_blocks(never, meta=np.empty((0, 0))))
+    brs.to_binref(planned, place, template=True)
+    opened = brs.open_dataset(place)
+    np.testing.assert_array_equal(opened.u, np.zeros(whole.u.shape))
+    assert all(
+        path.stat().st_blocks == 0 for path in place.glob("*.bin") if path.stat().st_size > 128
+    )
+    there = [*whole.coords, "mask"]
+    with ThreadPoolExecutor(4) as pool:
+        parts = [slice(start, start + 2) for start in range(0, 8, 2)]
+        work = [
+            pool.submit(
+                brs.to_binref,
+                whole.isel(time=part).drop_vars(there),
+                place,
+                region={"time": part},
+            )
+            for part in parts
+        ]
+        assert [one.result() for one in work] == [None] * 4
+    xr.testing.assert_identical(brs.open_dataset(place).load(), whole)
+
+
+def test_a_template_that_nobody_could_fill_is_refused(tmp_path):
+    planned = series(0, 4).chunk(time=2)
+    with pytest.raises(WriterError, match="'u' is compressed"):
+        brs.to_binref(
+            planned, tmp_path / "a", template=True, encoding={"u": {"compression": "lz4"}}
+        )
+    with pytest.raises(ValueError, match=r"template=True makes what region= and mode='r\+'"):
+        brs.to_binref(planned, tmp_path / "a", template=True, region="auto")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dataset_is_saved_as_one_group_of_a_folder(tmp_path):
+    one, two, place = series(0, 2), series(2, 3), tmp_path / "a"
+    settings = {"u": {"dtype": "float32"}}
+    brs.to_binref(one, place, group="flow/inner", encoding=settings)
+    brs.to_binref(two.chunk(), place, group="/heat", mode="a")
+    more = two.isel(time=[0])[["u"]] + 1
+    brs.to_binref(more, place, group="heat", region="auto")
+    np.testing.assert_array_equal(brs.open_dataset(place, group="heat").u[0], two.u[0] + 1)
+    assert brs.open_dataset(place, group="flow/inner").u.encoding["dtype"] == np.float32
+    tree = brs.open_datatree(place)
+    assert {node.path for node in tree.subtree} == {"/", "/flow", "/flow/inner", "/heat"}
+    with pytest.raises(TypeError, match=r"save DataTree.from_dict\({'x': tree}\)"):
+        brs.to_binref(tree, tmp_path / "b", group="x")
 
 
 def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path):

@@ -24,8 +24,8 @@ def manifest_before(target: str, mode: Mode) -> Manifest | None:
     if not place.exists():
         if mode == "r+":
             raise BufferNotFoundError(
-                f"there is no saved dataset {target!r} to write into; with compute=False it is there "
-                "once what was returned has been computed"
+                f"there is no saved dataset {target!r} to write into; template=True makes one, and "
+                "with compute=False it is there once what was returned has been computed"
             )
         return None
     if not place.is_dir():

@@ -20,7 +20,7 @@ from binref_sci.engine.fit import check_fit, check_labels
 from binref_sci.engine.job import Job
 from binref_sci.engine.manifest import Group, Manifest, new_manifest
 from binref_sci.engine.regions import resolve_region
-from binref_sci.engine.target import BufferTarget
+from binref_sci.engine.target import BufferTarget, FrameTarget
 from binref_sci.errors import WriterError
 from binref_sci.folders import made_folder
 from binref_sci.journal import Journal
@@ -38,12 +38,17 @@ class Saving:
         What has been saved there; None: nothing that stays or is to be replaced.
     sync
         Whether each write waits for the disk.
+    template
+        Whether what dask would compute is left to be written later.
     """
 
-    def __init__(self, target: str, before: Manifest | None, *, sync: bool) -> None:
+    def __init__(
+        self, target: str, before: Manifest | None, *, sync: bool, template: bool = False
+    ) -> None:
         self._target = target
         self._before = before
         self._sync = sync
+        self._template = template
         self._work: list[tuple[Any, Any, tuple[slice, ...] | None]] = []
         self._job = Job(target, None, before, None, sync)
 
@@ -108,6 +113,11 @@ class Saving:
             else:
                 part = _rechunked(part)
                 variables[name], target = self._job.begin(path, part, run)
+            if self._template and isinstance(target, FrameTarget):
+                raise WriterError(
+                    f"variable {name!r} is compressed: its parts differ in size and cannot be "
+                    "written into a template; save it without compression"
+                )
             self._put(part.data, target, None)
         attrs |= new.attrs | ({"coordinates": both} if both else {})
         return Group(attrs, variables, tuple(sorted(coords | set(new.coords))))
@@ -181,7 +191,8 @@ class Saving:
             self._put(data, target, (slice(start - line.start, stop - line.start), *key[1:]))
 
     def _put(self, data: Any, target: Any, region: tuple[slice, ...] | None) -> None:
-        self._work.append((data, target, region))
+        if not self._template or not isinstance(data, da.Array):
+            self._work.append((data, target, region))
 
     def run(self, *, compute: bool) -> Any:
         """Write; or return what does."""

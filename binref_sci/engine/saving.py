@@ -25,6 +25,8 @@ def to_binref(
     region: Mapping[str, slice | str] | str | None = None,
     append_dim: str | None = None,
     compute: bool = True,
+    template: bool = False,
+    group: str | None = None,
     encoding: Mapping[Any, Any] | None = None,
     durability: Durability = "process",
 ) -> Any:
@@ -55,6 +57,11 @@ def to_binref(
     compute
         False: return a Delayed; the folder appears when that has been computed. NumPy
         arrays are written now.
+    template
+        True: nothing of dask's is computed. It is zeros that take no room on the disk, until
+        `region` writes into it, at the same time from as many processes as there are.
+    group
+        Where in the tree a Dataset or DataArray is saved (``"flow"``); default: its root.
     encoding
         Settings by variable, over those in each variable's ``encoding``; of a DataTree by
         group, then by variable: ``dtype``, ``scale_factor``, ``add_offset``, ``_FillValue``,
@@ -82,6 +89,8 @@ def to_binref(
         If a variable cannot be stored (a TypeError); before a byte is written.
     FormatError
         If `path` is a URL, or empty, or lies in a file (a ValueError).
+    TypeError
+        If `group` is given with a DataTree, whose groups have names.
 
     Examples
     --------
@@ -97,27 +106,44 @@ def to_binref(
     >>> folder.cleanup()
     """
     mode = _mode(mode, region, append_dim)
+    if template and mode == "r+":
+        raise ValueError("template=True makes what region= and mode='r+' write into: give one")
     if durability not in ("process", "power"):
         raise ValueError(f'durability must be "process" or "power", got {durability!r}')
     groups = datasets_of(obj)
+    if group is not None:
+        groups = _grouped(groups, group, obj)
     target = local_folder(path)
     if Path(target).is_symlink():
         target = os.path.realpath(target)  # what it leads to is saved, the link stays
     if encoding is not None and not isinstance(encoding, Mapping):
         raise TypeError(f"encoding must be a dict of settings by variable, got {encoding!r}")
-    settings = dict(encoding or {}) if isinstance(obj, xr.DataTree) else {"/": encoding or {}}
+    settings = (
+        dict(encoding or {})
+        if isinstance(obj, xr.DataTree)
+        else {next(iter(groups)): encoding or {}}
+    )
     unknown = set(settings) - set(groups)
     if unknown:
         raise ValueError(
             f"encoding names groups {sorted(map(str, unknown))}; there are {sorted(groups)}"
         )
     before = manifest_before(target, mode)
-    saving = Saving(target, before, sync=durability == "power")
+    saving = Saving(target, before, sync=durability == "power", template=template)
     if region is not None or mode == "r+":
         saving.into(groups, {} if region is None else region, explicit=region is not None)
     else:
         saving.add(groups, settings, append_dim, replaces=mode == "w")
     return saving.run(compute=compute)
+
+
+def _grouped(groups: dict[str, xr.Dataset], group: str, obj: Any) -> dict[str, xr.Dataset]:
+    if isinstance(obj, xr.DataTree):
+        raise TypeError(
+            f"group={group!r} says where a Dataset is saved; the groups of a DataTree have names: "
+            f"save DataTree.from_dict({{{group!r}: tree}})"
+        )
+    return {f"/{group.strip('/')}": groups["/"]}
 
 
 def _mode(mode: Any, region: Any, append_dim: Any) -> Mode:
