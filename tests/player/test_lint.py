@@ -24,7 +24,7 @@ RULES = ["no-undef", "no-unused-vars", "no-unused-private-class-members", "no-du
 def eslint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("npm")
     subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--silent", "eslint"],
+        ["npm", "install", "--no-audit", "--no-fund", "--silent", "eslint@9"],
         cwd=folder,
         check=True,
         timeout=110,
