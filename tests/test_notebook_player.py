@@ -470,11 +470,10 @@ def test_a_frame_of_nan_is_drawn_and_moves_no_limit(play):  # R65
         player, comm = play(xr.DataArray(values, dims=("time", "y", "x")))
         ask(player, 1, [0, 1, 2])
         ask(player, 1, [0, 1, 2], lod=2, reduce="mean", id=1)
-        until(lambda: len(comm.frames()) == 3)
+        # of the first list there may be some, or none
+        until(lambda: sum(item["view"] == 1 for item, _ in comm.frames()) == 3)
     assert (player.vmin, player.vmax) == (0.0, 47.0)
     items = {item["i"]: (item, buffers) for item, buffers in comm.frames() if item["view"] == 1}
-    if not items:
-        items = {item["i"]: (item, buffers) for item, buffers in comm.frames()}
     assert set(shown(comm, *items[1]).ravel()) == {0}
     assert items[1][0]["stats"][0]["lo"] is None
     bad = np.frombuffer(player.luts, "u1").reshape(256, 4)[0]
