@@ -411,7 +411,7 @@ def test_who_would_cut_a_matrix_waits_while_it_is_mapped(stored):
         if not begun:
             begun.append(others.enter_context(ended(cut_by_another(path))))
             with open_buffer(stored.directory, stored.path) as buffer:
-                while kept_again(buffer):
+                while begun[0].poll() is None and kept_again(buffer):
                     time.sleep(0.01)
             assert block.sum() == np.arange(512.0).sum()
             assert path.stat().st_size == stored.nbytes
