@@ -83,7 +83,7 @@ def test_it_prints_the_dataset_and_the_memory_of_each_process(finished):
 def follow(process, folder):
     """Wait until the solver writes; return all processes of the demo."""
     deadline = time.monotonic() + PATIENCE
-    while not list(folder.glob(f".demo-output-*/{demo.RUN}/temperature-*")):
+    while not list(folder.glob(f".demo-output.*/{demo.RUN}/temperature-*")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -18,11 +18,11 @@ from binref_sci.storage import (
     identity,
     kept_whole,
     open_buffer,
-    put_in_place,
     read_into,
     read_into_many,
     require,
     status_of,
+    taking_place,
     write_at,
     write_atomically,
 )
@@ -249,22 +249,27 @@ def test_a_file_is_kept_only_where_nobody_changes_it_from_behind(tmp_path):
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_what_is_replaced_is_there_until_the_new_is(tmp_path, kind):
-    def make(name, content):
-        place = tmp_path / name
-        if kind == "folder":
-            place.mkdir()
-            place = place / "inside"
-        place.write_text(content)
-        return tmp_path / name
+    def file_of(place):
+        return place / "inside" if kind == "folder" else place
 
-    old = make("x.zarr", "old")
-    with pytest.raises(FileNotFoundError):
-        put_in_place(tmp_path / "never made", old)
-    assert (old / "inside" if kind == "folder" else old).read_text() == "old"
-    assert list(tmp_path.iterdir()) == [old]
-    put_in_place(make("new", "new"), old)
-    assert (old / "inside" if kind == "folder" else old).read_text() == "new"
-    assert list(tmp_path.iterdir()) == [old]
+    def make(place, content):
+        file_of(place).parent.mkdir(exist_ok=True)
+        file_of(place).write_text(content)
+        assert content != "unfinished"
+
+    place = tmp_path / "x.zarr"
+    make(place, "old")
+    with pytest.raises(FileNotFoundError), taking_place(place):
+        pass  # nothing is made
+    with pytest.raises(AssertionError), taking_place(place) as partial:
+        make(partial, "unfinished")
+    assert file_of(place).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [place]
+    with taking_place(place) as partial:
+        make(partial, "new")
+        assert file_of(place).read_text() == "old"
+    assert file_of(place).read_text() == "new"
+    assert list(tmp_path.iterdir()) == [place]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read, of Linux")

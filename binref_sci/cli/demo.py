@@ -42,7 +42,7 @@ from binref_sci.cli import demo_pictures
 from binref_sci.client import Tesseract
 from binref_sci.errors import ComponentError, PayloadError, Terminated
 from binref_sci.journal import SUFFIX, Journal, read_journal
-from binref_sci.storage import put_in_place
+from binref_sci.storage import taking_place
 
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLE = Path("examples", "heat_diffusion")
@@ -82,7 +82,8 @@ def demo_command(
     target = output.absolute()
     nbytes = (steps + 1) * size * size * 8
     _require_room(target, nbytes)
-    with _interruptible(console), _made_in_full(target) as folder:
+    with _interruptible(console), taking_place(target) as folder:
+        folder.mkdir()
         run = folder / RUN
         console.print(
             "[bold]1  A server[/] runs the solver in a process of its own\n"
@@ -165,19 +166,6 @@ def _require_room(target: Path, nbytes: int) -> None:
             f"the demo would write {nbytes} bytes to {str(target.parent)!r}, where {free} are "
             "free; name another folder with --output, or fewer --steps"
         )
-
-
-@contextmanager
-def _made_in_full(target: Path) -> Iterator[Path]:
-    """Give a folder that becomes `target` at the end, or is removed."""
-    # The dot keeps an unfinished one out of sight; the same file system lets it be renamed.
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        yield scratch
-        scratch.chmod(0o755)  # mkdtemp lets nobody else in
-        put_in_place(scratch, target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _size_of(folder: Path) -> int:

@@ -20,7 +20,7 @@ from binref_sci.engine.virtual import check_names, plain_attr, references
 from binref_sci.errors import DatasetExistsError, FormatError
 from binref_sci.folders import local_folder
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import discard, hidden_beside, put_in_place
+from binref_sci.storage import taking_place
 
 _NEEDS: Final = {
     ".json": (),
@@ -84,18 +84,13 @@ def export(
         place = place.resolve()  # what it leads to is replaced, the link stays
     if place.exists():
         _check_replaceable(place, kind, overwrite=overwrite)
-    partial = hidden_beside(place, kind)
-    try:
+    with taking_place(place, kind) as partial:
         if kind in (".json", ".parquet"):
             _write_references(
                 references(source, prefix=prefix, storage_options=storage_options), partial
             )
         else:
             _copy(source, partial, kind, storage_options)
-        put_in_place(partial, place)
-    except BaseException:
-        discard(partial)
-        raise
 
 
 def _check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:

@@ -7,7 +7,6 @@ number of frames.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ from binref_sci.notebook.savable import (
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.standalone import write_page
 from binref_sci.progress import ProgressBar
-from binref_sci.storage import hidden_beside
+from binref_sci.storage import taking_place
 
 _ANIMATED: Final[dict[str, type[Animated]]] = {".gif": Gif, ".apng": Apng, ".webp": WebP}
 
@@ -116,18 +115,19 @@ def save(
     check_size(suffix, size, dpi)
     check_choices(reduce, quality)
     bar = ProgressBar(place.name, len(chosen)) if progress else None
-    with partial(place) as path_now, _closing(bar, len(chosen)) as update:
+    final = place.resolve()  # what a link leads to is replaced, not the link
+    with taking_place(final, suffix) as partial, _closing(bar, len(chosen)) as update:
         if suffix == ".html":
             options: dict[str, Any] = {"index": index, "fps": fps, "reduce": reduce}
-            write_page(scene, colourings, path_now, chosen, **options, update=update)
+            write_page(scene, colourings, partial, chosen, **options, update=update)
             return place
         canvas = Canvas(scene, colourings, size=size, dpi=dpi, first=chosen[0], reduce=reduce)
         if suffix == ".png":
-            Image.fromarray(picture(canvas, chosen[0])).save(path_now, "PNG", dpi=(dpi, dpi))
+            Image.fromarray(picture(canvas, chosen[0])).save(partial, "PNG", dpi=(dpi, dpi))
         elif suffix == ".mp4":
-            _mp4(canvas, path_now, chosen, fps, 80 if quality is None else quality, update)
+            _mp4(canvas, partial, chosen, fps, 80 if quality is None else quality, update)
         else:
-            _animated(canvas, path_now, chosen, suffix, fps, loop, quality, update)
+            _animated(canvas, partial, chosen, suffix, fps, loop, quality, update)
     return place
 
 
@@ -190,20 +190,6 @@ def _draw(
         canvas.draw(i, ink, pixels)
         add(pixels)
         update(done + 1)
-
-
-@contextmanager
-def partial(place: Path) -> Iterator[Path]:
-    """Give a path beside `place`; what is written there takes its name in the end, or vanishes."""
-    place = place.resolve()  # what a link leads to is replaced, not the link
-    path = hidden_beside(place, f".partial{place.suffix}")
-    try:
-        yield path
-        path.replace(place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

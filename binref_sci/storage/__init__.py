@@ -19,8 +19,8 @@ from binref_sci.storage.reading import (
 from binref_sci.storage.replacing import (
     discard,
     hidden_beside,
-    put_in_place,
     sync_directory,
+    taking_place,
     write_atomically,
 )
 from binref_sci.storage.roots import Root, place_of, root_of
@@ -47,7 +47,6 @@ __all__ = [
     "opened_buffer",
     "place_of",
     "populated",
-    "put_in_place",
     "read_into",
     "read_into_many",
     "require",
@@ -55,6 +54,7 @@ __all__ = [
     "size_of",
     "status_of",
     "sync_directory",
+    "taking_place",
     "truncated",
     "write_at",
     "write_atomically",

@@ -7,7 +7,9 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:
@@ -19,6 +21,10 @@ def sync_directory(directory: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
+_LOOKS: Final = 3  # in which nothing has come anew
+_LONGEST_S: Final = 10.0
+
+
 def hidden_beside(place: Path, suffix: str = ".partial") -> Path:
     """Return a name of its own for what will take the place of a file or folder.
 
@@ -27,7 +33,39 @@ def hidden_beside(place: Path, suffix: str = ".partial") -> Path:
     return place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}{suffix}")
 
 
-def put_in_place(made: Path, place: Path) -> None:
+@contextmanager
+def taking_place(place: Path, suffix: str = ".partial") -> Iterator[Path]:
+    """Give a path beside `place`: what is made there takes its name in the end, or is removed.
+
+    Parameters
+    ----------
+    place
+        What bears the name now stays until then.
+    suffix
+        What the path ends in, for formats that are told by it.
+
+    Raises
+    ------
+    OSError
+        If what was made cannot be given the name.
+
+    Examples
+    --------
+    >>> with taking_place(Path("film.gif"), ".gif") as partial:
+    ...     _ = partial.write_bytes(b"GIF89a")
+    >>> os.listdir()
+    ['film.gif']
+    """
+    partial = hidden_beside(place, suffix)
+    try:
+        yield partial
+        _put_in_place(partial, place)
+    except BaseException:
+        discard(partial)
+        raise
+
+
+def _put_in_place(made: Path, place: Path) -> None:
     """Give a finished file or folder its name; what had it before goes, once that is done.
 
     Raises
@@ -68,13 +106,10 @@ def discard(made: Path) -> None:
         if made.is_dir():
             shutil.rmtree(made, ignore_errors=True)
         else:
-            made.unlink(missing_ok=True)
+            with suppress(OSError):  # why it is discarded is the error that counts
+                made.unlink(missing_ok=True)
         time.sleep(0.05)
         looks = _LOOKS if made.exists() else looks - 1
-
-
-_LOOKS = 3  # in which nothing has come anew
-_LONGEST_S = 10.0
 
 
 def write_atomically(
