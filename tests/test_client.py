@@ -271,13 +271,10 @@ def test_lists_of_numbers_of_numpy_may_be_mixed(echo, door):
     np.testing.assert_array_equal(out["plain"]["losses"], np.array(mixed, "f8"))
     same(out["array"], np.array([[0.5, 1.5], [np.inf, -3]]))
     singles = [np.float64(0.5), np.int8(3)]  # each an array of its own
-    for got, sent in zip(
-        sim.apply({"inner": {"values": singles}})["inner"]["values"], singles, strict=True
-    ):
+    back = sim.apply({"inner": {"values": singles}})["inner"]["values"]
+    for got, sent in zip(back, singles, strict=True):
         same(got, np.asarray(sent))
-    with pytest.raises(
-        UnsupportedDTypeError, match=r"inputs\.plain\.losses\[1\]: .*longdouble|float"
-    ):
+    with pytest.raises(UnsupportedDTypeError, match=r"inputs\.plain\.losses\[1\]: .*float"):
         sim.apply({"plain": {"losses": [0.5, np.longdouble(1)]}})
 
 

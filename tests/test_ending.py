@@ -13,6 +13,7 @@ import xarray as xr
 import binref_sci as brs
 from binref_sci.naming import SCRATCH_PREFIX
 from tests.components import component
+from tests.kit import ended
 from tests.serving import COMMAND, ENVIRONMENT, serving, wait_for
 
 SLOW = """
@@ -46,27 +47,25 @@ def slow(tmp_path):
     return component(tmp_path / "slow", SLOW)
 
 
-def ended(arguments, begun, folder, *, twice=False):
-    """Run a command with temporary files in `folder`; once `begun`, end it; return what it said."""
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        env=ENVIRONMENT | {"TMPDIR": os.fspath(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+def terminate(arguments, begun, folder, *, twice=False):
+    """Run a command with temporary files in `folder`; once `begun`, send it SIGTERM."""
+    with ended(
+        subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            env=ENVIRONMENT | {"TMPDIR": os.fspath(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    ) as process:
         wait_for(lambda: begun() or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
         if twice:
             process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert process.returncode == 143, stderr
     assert "ended by SIGTERM" in stderr
     assert "Traceback" not in stderr
-    return stderr
 
 
 @pytest.mark.parametrize("twice", [False, True])  # as by `timeout`: to the process and to its group
@@ -77,7 +76,7 @@ def test_a_run_that_is_ended_leaves_no_scratch(slow, tmp_path, twice):
     def begun():
         return (slow / "started").exists() and list(out.glob(f"{SCRATCH_PREFIX}*"))
 
-    ended(arguments, begun, tmp_path, twice=twice)
+    terminate(arguments, begun, tmp_path, twice=twice)
     assert [path.name for path in out.iterdir()] == ["run.json"]
     assert json.loads((out / "run.json").read_text())["state"] == "failed"
 
@@ -86,7 +85,7 @@ def test_gradients_whose_check_is_ended_leave_no_scratch(slow, tmp_path):
     folder = tmp_path / "temporary"
     folder.mkdir()
     payload = json.dumps({"inputs": JACOBIAN["inputs"]})
-    ended(["check-gradients", slow, payload], (slow / "started").exists, folder)
+    terminate(["check-gradients", slow, payload], (slow / "started").exists, folder)
     assert list(folder.iterdir()) == []
 
 
@@ -101,7 +100,7 @@ def test_what_is_copied_or_drawn_when_it_is_ended_goes(tmp_path, command):
         "export": ["export", tmp_path / "source", "-o", folder / "x.zarr"],
         "animate": ["animate", tmp_path / "source", "-o", folder / "x.gif", "--variable", "v0"],
     }[command]
-    ended(arguments, lambda: any(folder.iterdir()), folder)
+    terminate(arguments, lambda: any(folder.iterdir()), folder)
     assert list(folder.iterdir()) == []
 
 
@@ -160,14 +159,13 @@ def test_sigterm_that_is_ignored_stays_ignored(slow, tmp_path):
     command = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + COMMAND[-1]
     quick = SLOW.replace("time.sleep(60)", "time.sleep(1); return {'x': np.zeros(2)}")
     (slow / "tesseract_api.py").write_text(quick)
-    process = subprocess.Popen(
-        [*COMMAND[:-1], command, "run", slow, "jacobian", json.dumps(JACOBIAN)],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
+    with ended(
+        subprocess.Popen(
+            [*COMMAND[:-1], command, "run", slow, "jacobian", json.dumps(JACOBIAN)],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+        )
+    ) as process:
         wait_for((slow / "started").exists)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-    finally:
-        process.kill()
