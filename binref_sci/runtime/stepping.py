@@ -30,6 +30,26 @@ class LostStepError(ValueError):
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Outputs on two sides of a point, and the derivatives that they give.
+
+    Parameters
+    ----------
+    upper, lower
+        By path. Of a forward difference `lower` is at the point.
+    width
+        Tangent vectors between the two.
+    slopes
+        Derivatives along the tangent vector, by output.
+    """
+
+    upper: Values
+    lower: Values
+    width: float
+    slopes: Values
+
+
+@dataclass(frozen=True)
 class Stepping:
     """Evaluates a component beside the inputs and divides; steps as `finite` tells.
 
@@ -152,37 +172,29 @@ class Stepping:
                     f"the tangent vector of {shown(path)} has shape {tangent.shape}, but the input has "
                     f"shape {points[path].shape}"
                 )
-        step = self.distance(tangents)
-        if step == 0.0:
-            upper, lower, width = self.base, self.base, 1.0
-        elif self.algorithm == "central":
-            (upper, lower), width = self.sides(tangents, step), 2 * step
-        else:
-            (upper, lower), width = self.sides(tangents, step), step
-        return self.slopes(tangents, upper, lower, width)
+        return self.difference(tangents, self.distance(tangents)).slopes
 
-    def slopes(self, tangents: Values, upper: Values, lower: Values, width: float) -> Values:
-        """Return the derivatives that outputs on both sides give, `width` tangent vectors apart."""
-        points = (np.asarray(paths.get(self.inputs, path)) for path in tangents)
-        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points))
-        return self._quotients(upper, lower, width, dtype)
-
-    def sides(self, tangents: Values, step: float) -> tuple[Values, Values]:
-        """Return the outputs with the inputs moved by `step` tangent vectors, and back or not at all."""
+    def difference(self, tangents: Values, step: float) -> Difference:
+        """Return what the outputs do if the inputs are moved by `step` tangent vectors; 0: nothing."""
         points = {path: np.asarray(paths.get(self.inputs, path)) for path in tangents}
+        upper, lower, width = self.base, self.base, 1.0
+        if step:
+            upper, width = self._beside(points, tangents, step), step
+            if self.algorithm == "central":
+                lower, width = self._beside(points, tangents, -step), 2 * step
+        dtype = np.result_type(*(derivative_dtype(each.dtype) for each in points.values()))
+        return Difference(upper, lower, width, self._quotients(upper, lower, width, dtype))
 
-        def at(distance: float) -> Values:
-            moved = {
-                path: (point + distance * _wide(tangents[path])).astype(point.dtype)
-                for path, point in points.items()
-            }
-            for path, point in points.items():
-                if np.any(tangents[path]) and np.array_equal(moved[path], point, equal_nan=True):
-                    raise _lost(step, _largest(point), path, point.dtype)
-            moved = {path: _plain(array) for path, array in moved.items()}
-            return self.evaluation(paths.replaced(self.inputs, moved))
-
-        return at(step), (at(-step) if self.algorithm == "central" else self.base)
+    def _beside(self, points: Values, tangents: Values, distance: float) -> Values:
+        moved = {
+            path: (point + distance * _wide(tangents[path])).astype(point.dtype)
+            for path, point in points.items()
+        }
+        for path, point in points.items():
+            if np.any(tangents[path]) and np.array_equal(moved[path], point, equal_nan=True):
+                raise _lost(abs(distance), _largest(point), path, point.dtype)
+        moved = {path: _plain(array) for path, array in moved.items()}
+        return self.evaluation(paths.replaced(self.inputs, moved))
 
     def distance(self, tangents: Values, size: float | None = None) -> float:
         """Return how many tangent vectors the inputs are moved by; 0 if they lead nowhere.

@@ -8,9 +8,10 @@ are had by central differences. Then, for each output and input,
 - the direction's product with ``vector_jacobian_product`` of a random cotangent
 
 are compared with what the differences say, and so are both products for all inputs and
-outputs at once, which are the sums of those for each. Blocks of ``jacobian`` are those of the whole,
-and of each output and input one also that asked for alone. A wrong entry shows in every direction, so a
-few do for inputs of any size, and the number of evaluations does not depend on it.
+outputs at once, which are the sums of those for each. Blocks of ``jacobian`` are taken from the
+whole; one of each output and one of each input are asked for alone too. A wrong entry shows in
+every direction, so a few do for inputs of any size, and the number of evaluations does not grow
+with it. How long the steps are is told in `ladder`.
 
 The error is the largest difference, relative to the largest derivative that either side
 has along this direction. What the rounding of the outputs leaves of a difference is allowed

@@ -20,7 +20,7 @@ from binref_sci.matrix import Matrix
 from binref_sci.messages import shown
 from binref_sci.runtime import paths
 from binref_sci.runtime.checking.comparison import Comparison, drawn, error_of
-from binref_sci.runtime.checking.ladder import Known, Ladder, Sizes, magnitudes
+from binref_sci.runtime.checking.ladder import Estimate, Ladder, Sizes, magnitudes
 from binref_sci.runtime.checking.together import ALL, Together
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.endpoint import differentiated
@@ -102,9 +102,10 @@ class Check:
     ) -> Iterator[tuple[_Key, _Error]]:
         """Yield the errors of each output by each input along each direction; add them up."""
         jacobian: Any = None
+        alone: dict[tuple[str, str], Any] = {}
         if "jacobian" in endpoints:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
-        alone = self._alone() if "jacobian" in endpoints else {}
+            alone = self._blocks_alone()
         for path in self.inputs:
             point = np.asarray(paths.get(self.values, path))
             steps = self._stepping(path)
@@ -123,10 +124,10 @@ class Check:
                                 if one is not None:
                                     found = self._compare_alone(key, tangent, ladder, one, random)
                             yield key, found
-                    together.add(path, tangent, ladder.known)
+                    together.add(path, tangent, ladder.estimates)
 
-    def _alone(self) -> dict[tuple[str, str], Any]:
-        """Return blocks of the Jacobian that were asked for one by one: of each output and input one."""
+    def _blocks_alone(self) -> dict[tuple[str, str], Any]:
+        """Ask for single blocks of the Jacobian: as few as have each output and each input once."""
         pairs = len(self.outputs), len(self.inputs)
         if pairs == (1, 1):
             return {}
@@ -148,10 +149,8 @@ class Check:
         size, reason = self._compare(key, tangent, ladder, made, random)
         if size <= self._tolerance(*key[1:]):
             return size, reason
-        return (
-            size,
-            f"asked for alone, it is wrong; among all it is right{reason and f': {reason}'}",
-        )
+        why = "asked for alone, it is wrong; among all it is right"
+        return size, f"{why}: {reason}" if reason else why
 
     def _cotangents(self, random: np.random.Generator) -> dict[str, NDArray[Any]]:
         known = ((output, self.known[output]) for output in self.outputs)
@@ -184,19 +183,18 @@ class Check:
 
     def _slopes(
         self, path: str, steps: Stepping, tangent: NDArray[Any], size: float
-    ) -> dict[str, Known]:
+    ) -> dict[str, Estimate]:
         """Return each output's derivative along a direction, by a step for elements of a size."""
         tangents = {path: tangent}
         step = steps.distance(tangents, size)
         with self._moving(path):
-            upper, lower = steps.sides(tangents, step)
-            found = steps.slopes(tangents, upper, lower, 2 * step)
+            found = steps.difference(tangents, step)
         made = {}
-        for output, slope in found.items():
+        for output, slope in found.slopes.items():
             unit = float(np.finfo(derivative_dtype(self.known[output].dtype)).eps)
-            sides = np.abs([upper[output], lower[output]])
+            sides = np.abs([found.upper[output], found.lower[output]])
             largest = float(np.max(sides, initial=0.0, where=np.isfinite(sides)))
-            made[output] = Known(slope, _ROUNDING * unit * largest / (2 * step))
+            made[output] = Estimate(slope, _ROUNDING * unit * largest / found.width)
         return made
 
     @contextmanager
@@ -257,20 +255,13 @@ class Check:
             made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
         if isinstance(made, str):
             return math.inf, made
-        if endpoint == "jacobian":
-            block = made[output][path]
-            rows = block.ndim - tangent.ndim
-            found = Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
-        elif endpoint == "jacobian_vector_product":
-            found = np.asarray(made[output])
-        else:
-            found = np.sum(np.asarray(made[path]) * tangent).real
+        found = _said(key, made, tangent)
         allowed = self._tolerance(output, path)
 
-        def error(known: Known, rounding: float) -> _Error:
+        def error(estimate: Estimate, rounding: float) -> _Error:
             if endpoint != "vector_jacobian_product":
-                return error_of(found, known.value, rounding, allowed)
-            products = cotangent * known.value
+                return error_of(found, estimate.value, rounding, allowed)
+            products = cotangent * estimate.value
             return error_of(
                 found,
                 np.sum(products).real,
@@ -279,11 +270,11 @@ class Check:
                 float(np.sum(np.abs(products))),
             )
 
-        size, reason = error(ladder.known[output], 0.0)
-        if size <= allowed or (reason and np.all(np.isfinite(ladder.known[output].value))):
+        size, reason = error(ladder.estimates[output], 0.0)
+        if size <= allowed or (reason and np.all(np.isfinite(ladder.estimates[output].value))):
             return size, reason
-        known = ladder.settle(output)
-        return error(known, known.rounding)
+        settled = ladder.settle(output)
+        return error(settled, settled.rounding)
 
     def _ask(self, endpoint: str, wrt: list[str], of: list[str], vector: dict[str, Any]) -> Any:
         """Return an endpoint's result, or why there is none."""
@@ -305,3 +296,15 @@ class Check:
         kinds += [np.asarray(paths.get(self.values, each)).dtype for each in inputs]
         unit = max(float(np.finfo(derivative_dtype(kind)).eps) for kind in kinds)
         return max(1e-5, 10 * math.pow(unit, 2 / 3))
+
+
+def _said(key: _Key, made: Any, tangent: NDArray[Any]) -> Any:
+    """Return the derivative along a direction that an endpoint's result holds."""
+    endpoint, output, path = key
+    if endpoint == "jacobian":
+        block = made[output][path]
+        rows = block.ndim - tangent.ndim
+        return Matrix(block, rows).times(tangent.reshape(-1)).reshape(block.shape[:rows])
+    if endpoint == "jacobian_vector_product":
+        return np.asarray(made[output])
+    return np.sum(np.asarray(made[path]) * tangent).real

@@ -39,8 +39,16 @@ _MAGNITUDE: Final = 4
 
 
 @dataclass(frozen=True)
-class Known:
-    """An output's derivative along a direction, and how far rounding may have spoiled it."""
+class Estimate:
+    """An output's derivative along a direction, and how far rounding may have spoiled it.
+
+    Parameters
+    ----------
+    value
+        The derivative, in the shape of the output.
+    rounding
+        How far each element may be off.
+    """
 
     value: NDArray[Any]
     rounding: float
@@ -54,7 +62,7 @@ class Sizes(NamedTuple):
     longest: float
 
 
-Measure = Callable[[float], dict[str, Known]]
+Measure = Callable[[float], dict[str, Estimate]]
 """Returns the derivatives of all outputs, by a step for elements of the size that is given."""
 
 
@@ -72,28 +80,28 @@ class Ladder:
     def __init__(self, measure: Measure, sizes: Sizes) -> None:
         self._measure = measure
         self._sizes = sizes
-        self.known = measure(sizes.usual)
-        self._all: list[dict[str, Known]] | None = None
+        self.estimates = measure(sizes.usual)
+        self._all: list[dict[str, Estimate]] | None = None
 
-    def settle(self, output: str) -> Known:
-        """Return the surest derivative of an output, which is its known one from now on."""
+    def settle(self, output: str) -> Estimate:
+        """Return the surest derivative of an output, which is its estimate from now on."""
         if self._all is None:
             self._all = list(self._steps())
         values = [each[output] for each in self._all]
         errors = list(map(_relative_error, [None, *values], values, [*values[1:], None]))
         error, surest = min(zip(errors, values, strict=True), key=itemgetter(0))
         if error < _SURE:
-            self.known[output] = surest
-        return self.known[output]
+            self.estimates[output] = surest
+        return self.estimates[output]
 
-    def _steps(self) -> Iterator[dict[str, Known]]:
+    def _steps(self) -> Iterator[dict[str, Estimate]]:
         """Yield what steps give, the shortest first."""
         usual, shortest, longest = self._sizes
         below = round(math.log(usual / shortest, RUNG))
         above = math.ceil(math.log(longest / usual, RUNG))
         for rung in range(-below, above + 1):
             if not rung:
-                yield dict(self.known)
+                yield dict(self.estimates)
                 continue
             try:
                 yield self._measure(usual * RUNG**rung)
@@ -101,25 +109,21 @@ class Ladder:
                 pass
 
 
-def _relative_error(shorter: Known | None, known: Known, longer: Known | None) -> float:
+def _relative_error(shorter: Estimate | None, estimate: Estimate, longer: Estimate | None) -> float:
     """Return what is likely to be wrong with a derivative, relative to it."""
-    size = float(np.max(np.abs(known.value), initial=0.0))
+    size = float(np.max(np.abs(estimate.value), initial=0.0))
     if not size or not math.isfinite(size):
         return math.inf
     other = shorter or longer
     if other is None:
         return math.inf
-    apart = _apart(known, other)
+    apart = _apart(estimate, other)
     if shorter is not None and longer is not None and apart <= shorter.rounding:
-        apart = _apart(known, longer) / RUNG
-    return (known.rounding + apart) / size
+        apart = _apart(estimate, longer) / RUNG
+    return (estimate.rounding + apart) / size
 
 
-def _of_zeros(largest: float) -> Sizes:
-    return Sizes(largest, largest / RUNG**7, largest)
-
-
-def _apart(one: Known, other: Known) -> float:
+def _apart(one: Estimate, other: Estimate) -> float:
     with np.errstate(invalid="ignore"):
         found = float(np.max(np.abs(one.value - other.value), initial=0.0))
     return found if math.isfinite(found) else math.inf
@@ -154,3 +158,7 @@ def magnitudes(point: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool], Sizes]]:
             continue
         usual = float(np.max(sizes, initial=0.0, where=chosen & counts))
         yield chosen, Sizes(usual, usual / RUNG**2, max(usual * RUNG**2, largest))
+
+
+def _of_zeros(largest: float) -> Sizes:
+    return Sizes(largest, largest / RUNG**7, largest)

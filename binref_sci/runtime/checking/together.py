@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from binref_sci.errors import BinrefError
 from binref_sci.runtime.checking.comparison import error_of
-from binref_sci.runtime.checking.ladder import Known
+from binref_sci.runtime.checking.ladder import Estimate
 
 ALL: Final = "(all)"
 """Stands for all inputs, or all outputs, where a path would: no path begins with a parenthesis."""
@@ -54,7 +54,7 @@ class Together:
     _outputs: dict[str, _Sum] = field(init=False, default_factory=dict)
     _inputs: dict[str, _Sum] = field(init=False, default_factory=dict)
 
-    def add(self, path: str, tangent: NDArray[Any], slopes: Mapping[str, Known]) -> None:
+    def add(self, path: str, tangent: NDArray[Any], slopes: Mapping[str, Estimate]) -> None:
         """Add the derivatives of all outputs along a part of the direction of an input.
 
         Parameters
