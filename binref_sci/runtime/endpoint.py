@@ -24,6 +24,7 @@ from binref_sci.runtime import lengths
 from binref_sci.runtime.component import Component
 from binref_sci.runtime.encoder import Encoding, Piece, checked_format
 from binref_sci.runtime.faults import faults_of
+from binref_sci.runtime.fields import has_fields
 from binref_sci.runtime.gradients import labels, requests, results
 from binref_sci.runtime.gradients.kinds import GRADIENTS, Asked
 from binref_sci.runtime.probing import fresh
@@ -311,11 +312,10 @@ def _outputs(
 
 
 def _again(value: Any, context: dict[str, Any]) -> Any:
-    """Validate models once more: they may have been changed since, or made unvalidated.
+    """Validate models and dataclasses once more.
 
-    So may dataclasses, which pydantic takes as they are.
-
-    Each by its own class, so that a union keeps the member it has.
+    Models may have been changed since, or made unvalidated, and dataclasses pydantic takes as
+    they are. Each by its own class, so that a union keeps the member it has.
     """
     if isinstance(value, RootModel):
         return type(value).model_validate(_again(value.root, context), context=context)
@@ -323,11 +323,11 @@ def _again(value: Any, context: dict[str, Any]) -> Any:
         held = {**value.__dict__, **(value.__pydantic_extra__ or {})}
         given = {name: _again(each, context) for name, each in held.items()}
         return type(value).model_validate(given, context=context, by_name=True, by_alias=True)
-    if is_dataclass(value) and not isinstance(value, type):
+    if has_fields(value):
         held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
         given = {name: _again(each, context) for name, each in held.items()}
-        adapter = _adapter(type(value))
-        return adapter.validate_python(given, context=context, by_name=True, by_alias=True)
+        kind: type = type(value)
+        return _adapter(kind).validate_python(given, context=context, by_name=True, by_alias=True)
     if type(value) is list and any(
         issubclass(kind, _HOLDERS) or is_dataclass(kind) for kind in set(map(type, value))
     ):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
@@ -15,17 +15,23 @@ def is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
+def has_fields(value: Any) -> bool:
+    """Whether a value is a model or a dataclass: its fields are attributes."""
+    return isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type))
+
+
 def fields_of(annotation: Any) -> Mapping[str, Any] | None:
     """Return the annotations of the fields of a model, dataclass or typed dict; None of all else.
 
     Examples
     --------
-    >>> fields_of(dataclasses.make_dataclass("Layer", [("w", list[float])]))
+    >>> from dataclasses import make_dataclass
+    >>> fields_of(make_dataclass("Layer", [("w", list[float])]))
     {'w': list[float]}
     """
     if is_model(annotation):
         return {name: field.annotation for name, field in annotation.model_fields.items()}
-    if isinstance(annotation, type) and (_is_typed_dict(annotation) or _is_dataclass(annotation)):
+    if isinstance(annotation, type) and (_is_typed_dict(annotation) or is_dataclass(annotation)):
         return _hints(annotation)
     return None
 
@@ -44,15 +50,11 @@ def _is_typed_dict(annotation: type) -> bool:
     return issubclass(annotation, dict) and hasattr(annotation, "__required_keys__")
 
 
-def _is_dataclass(annotation: type) -> bool:
-    return dataclasses.is_dataclass(annotation)
-
-
 @cache
 def _hints(annotation: type) -> dict[str, Any]:
     found = get_type_hints(annotation, include_extras=True)
-    if _is_dataclass(annotation):
-        names = {field.name for field in dataclasses.fields(annotation)}
+    if is_dataclass(annotation):  # not its class variables
+        names = {field.name for field in fields(annotation)}
         found = {name: hint for name, hint in found.items() if name in names}
     return {name: _bare(hint) for name, hint in found.items()}
 

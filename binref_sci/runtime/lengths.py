@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from types import EllipsisType
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from pydantic import BaseModel
 from binref_sci.errors import ComponentError, PayloadError
 from binref_sci.runtime import paths
 from binref_sci.runtime.component import Component
-from binref_sci.runtime.fields import fields_of
+from binref_sci.runtime.fields import fields_of, has_fields
 from binref_sci.runtime.gradients import requests
 from binref_sci.runtime.gradients.kinds import Asked
 from binref_sci.runtime.probing import calling, fresh, scratch, throwaway
@@ -122,7 +121,7 @@ def _add(digest: Any, value: Any) -> None:
         return
     if isinstance(value, BaseModel):
         value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
-    elif is_dataclass(value):
+    elif has_fields(value):
         value = {name: getattr(value, name) for name in fields_of(type(value)) or ()}
     if isinstance(value, Mapping):
         digest.update(b"{")

@@ -12,14 +12,13 @@ import copy
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from binref_sci.messages import shown
-from binref_sci.runtime.fields import fields_of, items_of
+from binref_sci.runtime.fields import fields_of, has_fields, items_of
 from binref_sci.runtime.gradients.arrays import holding
 from binref_sci.runtime.models import ITEM, VALUE
 from binref_sci.runtime.schema import ArrayType
@@ -150,7 +149,7 @@ def get(tree: Any, path: str) -> Any:
 
 def _inside(tree: Any, step: Step, above: tuple[Step, ...]) -> Any:
     if step.kind == "field":
-        if isinstance(tree, BaseModel) or is_dataclass(tree):
+        if has_fields(tree):
             if step.name in (fields_of(type(tree)) or ()):
                 return getattr(tree, step.name)
         elif isinstance(tree, Mapping) and step.name in tree:
@@ -212,7 +211,7 @@ def _replaced(tree: Any, steps: tuple[Step, ...], value: Any) -> Any:
         if isinstance(tree, tuple):
             return tree._make(items) if hasattr(tree, "_make") else tuple(items)
         return items
-    if isinstance(tree, BaseModel) or is_dataclass(tree):
+    if has_fields(tree):
         inner = _replaced(getattr(tree, step.name), rest, value)
         if isinstance(tree, BaseModel):
             return copied(tree, {step.name: inner})
@@ -306,8 +305,7 @@ def _below(annotation: Any, step: Step, tree: Any = None) -> Iterator[Any]:
         if step.kind == "field":
             fields = fields_of(each)
             if fields is not None and step.name in fields:
-                has_class = isinstance(tree, BaseModel) or is_dataclass(tree)
-                if not has_class or type(tree) is each or isinstance(tree, each):
+                if not has_fields(tree) or type(tree) is each or isinstance(tree, each):
                     yield fields[step.name]
         elif step.kind == "item" and (items := items_of(each)) is not None:
             yield from items[int(step.name) : int(step.name) + 1]
@@ -350,7 +348,7 @@ def _existing(tree: Any, annotation: Any, steps: tuple[Step, ...]) -> Iterator[t
 
 
 def _children(tree: Any) -> Iterator[tuple[Step, Any]]:
-    if isinstance(tree, BaseModel) or is_dataclass(tree):
+    if has_fields(tree):
         for name in fields_of(type(tree)) or ():
             yield Step("field", name), getattr(tree, name)
     elif isinstance(tree, Mapping):
