@@ -47,7 +47,8 @@ def to_binref(
         ``"w-"``, the default: make it; what exists is an error. ``"w"``: replace what
         `to_binref` saved there before (it may be the source of what is written). ``"a"``:
         add variables, and replace those of the same names; dimensions keep their lengths.
-        ``"r+"``: write into variables that are there, whose shape stays. `region` implies ``"r+"``, `append_dim` ``"a"``.
+        ``"r+"``: write into variables that are there, whose shape stays. `region` implies
+        ``"r+"``, `append_dim` ``"a"``.
     region
         Where the data belongs in what is there: slices by dimension, or ``"auto"``, which
         finds them by coordinates, for one dimension or for all. Bytes are written in place.
@@ -89,8 +90,8 @@ def to_binref(
         If a variable cannot be stored (a TypeError); before a byte is written.
     FormatError
         If `path` is a URL, or empty, or lies in a file (a ValueError).
-    TypeError
-        If `group` is given with a DataTree, whose groups have names.
+    TypeError, ValueError
+        If an argument has no meaning, or none beside the others, as `group` has for a DataTree.
 
     Examples
     --------
@@ -116,18 +117,7 @@ def to_binref(
     target = local_folder(path)
     if Path(target).is_symlink():
         target = os.path.realpath(target)  # what it leads to is saved, the link stays
-    if encoding is not None and not isinstance(encoding, Mapping):
-        raise TypeError(f"encoding must be a dict of settings by variable, got {encoding!r}")
-    settings = (
-        dict(encoding or {})
-        if isinstance(obj, xr.DataTree)
-        else {next(iter(groups)): encoding or {}}
-    )
-    unknown = set(settings) - set(groups)
-    if unknown:
-        raise ValueError(
-            f"encoding names groups {sorted(map(str, unknown))}; there are {sorted(groups)}"
-        )
+    settings = _settings(encoding, groups, by_group=isinstance(obj, xr.DataTree))
     before = manifest_before(target, mode)
     saving = Saving(target, before, sync=durability == "power", template=template)
     if region is not None or mode == "r+":
@@ -135,6 +125,22 @@ def to_binref(
     else:
         saving.add(groups, settings, append_dim, replaces=mode == "w")
     return saving.run(compute=compute)
+
+
+def _settings(encoding: Any, groups: Mapping[str, xr.Dataset], *, by_group: bool) -> dict[str, Any]:
+    """Return the settings of variables, by group."""
+    if encoding is None:
+        return {}
+    if not isinstance(encoding, Mapping):
+        raise TypeError(f"encoding must be a dict of settings by variable, got {encoding!r}")
+    if not by_group:
+        return dict.fromkeys(groups, encoding)
+    unknown = set(encoding) - set(groups)
+    if unknown:
+        raise ValueError(
+            f"encoding names groups {sorted(map(str, unknown))}; there are {sorted(groups)}"
+        )
+    return dict(encoding)
 
 
 def _grouped(groups: dict[str, xr.Dataset], group: str, obj: Any) -> dict[str, xr.Dataset]:
