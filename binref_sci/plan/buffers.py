@@ -51,12 +51,13 @@ class Buffers:
             return self._last[1]  # the rest of this plan's points in it
         frame = FRAMES.get(key)
         if frame is None:
-            known = not isinstance(identity, Identity) or identity.is_settled
+            # Asked before the read. What a store has is told apart by its version at any time.
+            settled = not isinstance(identity, Identity) or identity.is_settled
             require(buffer, offset, size)
             encoded = empty((size,), np.uint8)
             read_into(buffer, offset, encoded)
             where = f"buffer {buffer.name!r} at byte {offset}"
-            frame = self._frame(encoded, nbytes, where, key if known else None)
+            frame = self._frame(encoded, nbytes, where, key if settled else None)
         self._last = key, frame
         return frame
 

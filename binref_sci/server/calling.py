@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator
 from importlib import import_module
 from pathlib import Path
-from typing import IO
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -64,7 +63,9 @@ class Call(Response):
                 except WorkersUnavailableError as error:
                     await self._fail(str(error), 503)(scope, receive, send)
                     return
-                status = await self._run(worker, body, size, scope, receive, send)
+                async with Listener(send) as listener:
+                    given = pieces(body, size)
+                    status = await self._answer(worker, given, listener, scope, receive, send)
         except asyncio.CancelledError:  # the server is stopped, and its grace is over
             log.warning("%s run_%s: cut short, the server stops", order.endpoint, order.run_id)
             raise
@@ -78,19 +79,6 @@ class Call(Response):
             time.monotonic() - started,
         )
 
-    async def _run(
-        self,
-        worker: Worker,
-        body: IO[bytes],
-        size: int,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> int:
-        """Have `worker` answer; return the status."""
-        async with Listener(send) as listener:
-            return await self._answer(worker, pieces(body, size), listener, scope, receive, send)
-
     async def _answer(
         self,
         worker: Worker,
@@ -100,6 +88,7 @@ class Call(Response):
         receive: Receive,
         send: Send,
     ) -> int:
+        """Have `worker` answer; return the status."""
         complete = False
         try:
             head = await worker.ask(self._order, body)
