@@ -80,7 +80,8 @@ def call(
     endpoint
         ``"apply"``, ``"abstract_eval"`` or a gradient endpoint.
     payload
-        ``{"inputs": {...}}``, and for gradients what of which, as JSON text or as a mapping that may hold NumPy arrays.
+        ``{"inputs": {...}}``, and for gradients what of which, as JSON text or as a mapping that
+        may hold NumPy arrays.
     run
         The run directory of this call. ``run.json`` is kept there; a ``json+binref`` call
         also leaves its ``results.json``.

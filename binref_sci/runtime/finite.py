@@ -1,13 +1,13 @@
 """Finite differences: gradients for those who have none, and to check those of others.
 
 **The step.** Unless a step is given, the elements of an input are moved by ``r`` times the
-largest of them (``r`` if all are zero; infinities and NaN do not count), where ``r`` is the square root (forward) or the cube
-root (central) of the rounding unit of the coarser of the dtypes involved: for float64 about
-1.5e-8 and 6e-6, for float32 3.5e-4 and 5e-3. That balances what rounding and what curvature
-spoil; where the outputs change by their own size when the inputs do, the error that is left
-is about ``r`` (forward) or ``r**2`` (central). An input whose elements differ by orders of
-magnitude wants a step of its own: ``eps`` is taken as it is. Differences are divided by the
-distance between the two points as they were rounded.
+largest of them (``r`` if all are zero; infinities and NaN do not count), where ``r`` is the
+square root (forward) or the cube root (central) of the rounding unit of the coarser of the dtypes
+involved: for float64 about 1.5e-8 and 6e-6, for float32 3.5e-4 and 5e-3. That balances what
+rounding and what curvature spoil; where the outputs change by their own size when the inputs do,
+the error that is left is about ``r`` (forward) or ``r**2`` (central). An input whose elements
+differ by orders of magnitude wants a step of its own: ``eps`` is taken as it is. Differences are
+divided by the distance between the two points as they were rounded.
 
 **Batches.** Points are made ``batch_size`` at a time and handed to ``mapper``, which may
 evaluate them at once: the ``map`` of a thread or process pool.

@@ -165,17 +165,20 @@ class Stepping:
 
     def along(self, tangents: Values) -> Values:
         """Return the derivatives of the outputs along a tangent vector."""
-        points = {path: np.asarray(paths.get(self.inputs, path)) for path in tangents}
         for path, tangent in tangents.items():
-            if tangent.shape != points[path].shape:
+            shape = np.shape(paths.get(self.inputs, path))
+            if tangent.shape != shape:
                 raise ComponentError(
                     f"the tangent vector of {shown(path)} has shape {tangent.shape}, but the input has "
-                    f"shape {points[path].shape}"
+                    f"shape {shape}"
                 )
         return self.difference(tangents, self.distance(tangents)).slopes
 
     def difference(self, tangents: Values, step: float) -> Difference:
-        """Return what the outputs do if the inputs are moved by `step` tangent vectors; 0: nothing."""
+        """Return what the outputs do if the inputs are moved by `step` tangent vectors.
+
+        By 0, which asks for no evaluation, they stay as they are.
+        """
         points = {path: np.asarray(paths.get(self.inputs, path)) for path in tangents}
         upper, lower, width = self.base, self.base, 1.0
         if step:
