@@ -111,20 +111,21 @@ class Check:
             steps = self._stepping(path)
             for together in sums:
                 whole = drawn(random, point.shape, point.dtype)
-                for tangent, ladder in self._ladders(path, steps, whole, point):
+                for ladder in self._ladders(path, steps, whole, point):
                     for endpoint in endpoints:
                         made = jacobian
                         if endpoint == "jacobian_vector_product":
-                            made = self._ask(endpoint, [path], self.outputs, {path: tangent.copy()})
+                            tangent = {path: ladder.direction.copy()}
+                            made = self._ask(endpoint, [path], self.outputs, tangent)
                         for output in self.outputs:
                             key = endpoint, output, path
-                            found = self._compare(key, tangent, ladder, made, random)
+                            found = self._compare(key, ladder, made, random)
                             if endpoint == "jacobian" and found[0] <= self._tolerance(*key[1:]):
                                 one = alone.pop((output, path), None)
                                 if one is not None:
-                                    found = self._compare_alone(key, tangent, ladder, one, random)
+                                    found = self._compare_alone(key, ladder, one, random)
                             yield key, found
-                    together.add(path, tangent, ladder.estimates)
+                    together.add(path, ladder.direction, ladder.estimates)
 
     def _blocks_alone(self) -> dict[tuple[str, str], Any]:
         """Ask for single blocks of the Jacobian: as few as have each output and each input once."""
@@ -140,13 +141,12 @@ class Check:
     def _compare_alone(
         self,
         key: _Key,
-        tangent: NDArray[Any],
         ladder: Ladder,
         made: Any,
         random: np.random.Generator,
     ) -> _Error:
         """Return the error of a block that was asked for alone; that of the whole is right."""
-        size, reason = self._compare(key, tangent, ladder, made, random)
+        size, reason = self._compare(key, ladder, made, random)
         if size <= self._tolerance(*key[1:]):
             return size, reason
         why = "asked for alone, it is wrong; among all it is right"
@@ -171,15 +171,15 @@ class Check:
 
     def _ladders(
         self, path: str, steps: Stepping, whole: NDArray[Any], point: NDArray[Any]
-    ) -> Iterator[tuple[NDArray[Any], Ladder]]:
-        """Yield the parts of a direction, and the derivatives along them."""
+    ) -> Iterator[Ladder]:
+        """Yield the derivatives along each part of a direction."""
         if self.eps is not None:
             only = Sizes(1.0, 1.0, 1.0)  # a step that is given stays as it is
-            yield whole, Ladder(partial(self._slopes, path, steps, whole), only)
+            yield Ladder(whole, partial(self._slopes, path, steps, whole), only)
             return
         for chosen, sizes in magnitudes(point):
             tangent = np.where(chosen, whole, np.zeros_like(whole))
-            yield tangent, Ladder(partial(self._slopes, path, steps, tangent), sizes)
+            yield Ladder(tangent, partial(self._slopes, path, steps, tangent), sizes)
 
     def _slopes(
         self, path: str, steps: Stepping, tangent: NDArray[Any], size: float
@@ -215,20 +215,18 @@ class Check:
     def _compare(
         self,
         key: _Key,
-        tangent: NDArray[Any],
         ladder: Ladder,
         made: Any,
         random: np.random.Generator,
     ) -> _Error:
         try:
-            return self._error(key, tangent, ladder, made, random)
+            return self._error(key, ladder, made, random)
         except (BinrefError, OSError) as failure:  # what is on disk cannot be read
             return math.inf, str(failure)
 
     def _error(
         self,
         key: _Key,
-        tangent: NDArray[Any],
         ladder: Ladder,
         made: Any,
         random: np.random.Generator,
@@ -239,10 +237,8 @@ class Check:
         ----------
         key
             Endpoint, output and input.
-        tangent
-            The direction.
         ladder
-            The derivatives along it.
+            The direction, and the derivatives along it.
         made
             What the endpoint returned for all outputs, or why it did not.
         random
@@ -255,7 +251,7 @@ class Check:
             made = self._ask(endpoint, [path], [output], {output: cotangent.copy()})
         if isinstance(made, str):
             return math.inf, made
-        found = _said(key, made, tangent)
+        found = _said(key, made, ladder.direction)
         allowed = self._tolerance(output, path)
 
         def error(estimate: Estimate, rounding: float) -> _Error:

@@ -71,13 +71,16 @@ class Ladder:
 
     Parameters
     ----------
+    direction
+        How far each element of the input is moved, relative to the others.
     measure
-        Has them.
+        Has the derivatives along it.
     sizes
         Of the elements that are moved.
     """
 
-    def __init__(self, measure: Measure, sizes: Sizes) -> None:
+    def __init__(self, direction: NDArray[Any], measure: Measure, sizes: Sizes) -> None:
+        self.direction = direction
         self._measure = measure
         self._sizes = sizes
         self.estimates = measure(sizes.usual)
