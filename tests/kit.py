@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -134,6 +135,15 @@ def go_on(process: subprocess.Popen, *, lines: int = 1, word: str = "") -> None:
     """Give lines, each of a `word`, to a process that was `started`."""
     process.stdin.write(f"{word}\n".encode() * lines)
     process.stdin.flush()
+
+
+def until(condition: Callable[[], object], what: str = "it", seconds: float = 60) -> object:
+    """Wait for a condition; return what it gives."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} has not come after {seconds} s"
+        time.sleep(0.005)
+    return found
 
 
 def open_descriptors() -> int:

@@ -58,14 +58,6 @@ class Log:
         return [(content, buffers) for content, buffers in self.messages if content["type"] == kind]
 
 
-def until(condition: Callable[[], object], what: str = "it", seconds: float = 60) -> object:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} has not come after {seconds} s"
-        time.sleep(0.002)
-    return found
-
-
 def still(condition: Callable[[], object], seconds: float = 0.15) -> None:
     """Check that something does not change for a while."""
     before = condition()

@@ -104,10 +104,3 @@ def _wait_until_ready(server: Server) -> str:
             raise AssertionError(f"the server ended at once:\n{server.log}")
         time.sleep(0.02)
     raise AssertionError(f"the server did not say that it is ready:\n{server.log}")
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)

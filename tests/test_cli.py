@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from binref_sci.cli import main
-from tests.kit import ended
-from tests.serving import COMMAND, ENVIRONMENT, wait_for
+from tests.kit import ended, until
+from tests.serving import COMMAND, ENVIRONMENT
 from tests.test_server import FORMATS, MIX, WORK, component, decoded, strictly
 
 SLOW = '''
@@ -248,7 +248,7 @@ def test_ctrl_c_is_exit_code_130_and_keeps_what_was_written(tmp_path):
             stderr=subprocess.PIPE,
         )
     ) as process:
-        wait_for((folder / "started").exists)
+        until((folder / "started").exists)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr

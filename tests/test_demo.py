@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from PIL import Image
 import binref_sci
 from binref_sci.cli import demo
 from binref_sci.errors import ComponentError, PayloadError
-from tests.kit import ended
+from tests.kit import ended, until
 from tests.serving import COMMAND
 
 SMALL = ("--size", "48", "--steps", "12")
@@ -82,11 +81,9 @@ def test_it_prints_the_dataset_and_the_memory_of_each_process(finished):
 
 def follow(process, folder):
     """Wait until the solver writes; return all processes of the demo."""
-    deadline = time.monotonic() + PATIENCE
-    while not list(folder.glob(f".demo-output.*/{demo.RUN}/temperature-*")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    written = f".demo-output.*/{demo.RUN}/temperature-*"
+    until(lambda: any(folder.glob(written)) or process.poll() is not None, seconds=PATIENCE)
+    assert process.poll() is None, process.communicate()
     return psutil.Process(process.pid).children(recursive=True)
 
 

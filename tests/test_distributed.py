@@ -17,7 +17,7 @@ from scipy.sparse.linalg import svds
 import binref_sci as brs
 from binref_sci import Tesseract
 from binref_sci.journal import read_journal
-from tests.serving import wait_for
+from tests.kit import until
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_workers_find_the_singular_values_of_a_jacobian(client, tmp_path):
 
     def read(block):  # where one worker has begun to read, it waits for the other
         (met / str(os.getpid())).touch()
-        wait_for(lambda: len([*met.iterdir()]) == 2)
+        until(lambda: len([*met.iterdir()]) == 2)
         return np.full((1, 1), os.getpid() + 0 * block.size)
 
     readers = matrix.map_blocks(read, meta=np.empty((0, 0), int), chunks=((1,) * 8, 1))

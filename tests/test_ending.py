@@ -13,8 +13,8 @@ import xarray as xr
 import binref_sci as brs
 from binref_sci.naming import SCRATCH_PREFIX
 from tests.components import component
-from tests.kit import ended
-from tests.serving import COMMAND, ENVIRONMENT, serving, wait_for
+from tests.kit import ended, until
+from tests.serving import COMMAND, ENVIRONMENT, serving
 
 SLOW = """
 import os, time
@@ -58,7 +58,7 @@ def terminate(arguments, begun, folder, *, twice=False):
             text=True,
         )
     ) as process:
-        wait_for(lambda: begun() or process.poll() is not None)
+        until(lambda: begun() or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
         if twice:
             process.send_signal(signal.SIGTERM)
@@ -113,7 +113,7 @@ def test_a_server_that_is_ended_leaves_no_scratch(slow, tmp_path):
         ThreadPoolExecutor() as threads,
     ):
         call = threads.submit(client.post, "/jacobian", json=JACOBIAN)
-        wait_for((slow / "started").exists)
+        until((slow / "started").exists)
         assert list(out.glob(f"run_*/{SCRATCH_PREFIX}*"))
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
@@ -166,6 +166,6 @@ def test_sigterm_that_is_ignored_stays_ignored(slow, tmp_path):
             stdout=subprocess.DEVNULL,
         )
     ) as process:
-        wait_for((slow / "started").exists)
+        until((slow / "started").exists)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -32,8 +32,8 @@ from binref_sci.runtime.component import Component
 from binref_sci.runtime.gradients.labels import joined_labels
 from binref_sci.runtime.run import RunDirectory
 from tests.decoding import decode
-from tests.kit import run_on_a_small_disk
-from tests.serving import serving, wait_for
+from tests.kit import run_on_a_small_disk, until
+from tests.serving import serving
 
 HEAD = """
 import enum
@@ -601,7 +601,7 @@ def test_a_server_that_stops_leaves_no_half_block_of_a_call_it_cuts_short(load, 
         ThreadPoolExecutor() as threads,
     ):
         call = threads.submit(client.post, "/jacobian", json=body)
-        wait_for(lambda: list(folder.glob(".scratch-*/*.jsonl")))  # the product is running
+        until(lambda: list(folder.glob(".scratch-*/*.jsonl")))  # the product is running
         assert server.stop() == 0
         assert call.exception() is not None or call.result().status_code == 500
     assert {name.partition(".")[2] for name in named(folder)} == {"json", "bin", "binref.jsonl"}

@@ -15,7 +15,8 @@ from binref_sci.notebook.fields import Plain
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.series import Series
 from binref_sci.notebook.session import _MOST_WANTED, Want
-from tests.playing import Backed, comms, telling, until, want  # noqa: F401  # a fixture
+from tests.kit import until
+from tests.playing import Backed, comms, telling, want  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("comms")
 

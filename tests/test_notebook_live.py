@@ -7,8 +7,8 @@ import pytest
 
 from binref_sci import BinrefWriter, animate, follow, open_dataset
 from binref_sci.notebook.live import _POLL, still_going
-from tests.kit import go_on, started
-from tests.playing import comms, still, until, want  # noqa: F401  # a fixture
+from tests.kit import go_on, started, until
+from tests.playing import comms, still, want  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("comms")
 

@@ -23,8 +23,7 @@ from binref_sci.notebook.limits import Limits, Rules
 from binref_sci.notebook.movie import picture, save
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.strip import Strip
-from tests.kit import run, started
-from tests.serving import wait_for
+from tests.kit import run, started, until
 
 
 def array(shape=(6, 40, 60), kind="f4", **attrs):
@@ -490,7 +489,7 @@ def test_ctrl_c_leaves_no_file_and_no_process(tmp_path, suffix):
     with started(CODE, tmp_path / f"x.{suffix}") as process:
         assert process.stdout.readline() == b"three\n"
         # what is being written lies beside the target
-        wait_for(lambda: len(list(tmp_path.iterdir())) == 1)
+        until(lambda: len(list(tmp_path.iterdir())) == 1)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) != 0
     assert list(tmp_path.iterdir()) == []

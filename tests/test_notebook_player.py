@@ -22,14 +22,13 @@ from PIL import Image
 import binref_sci
 from binref_sci import BinrefWriter, animate, open_dataset
 from binref_sci.notebook import Player
-from tests.kit import environment, resident
+from tests.kit import environment, resident, until
 from tests.playing import (
     Backed,
     comms,  # noqa: F401  # a fixture
     still,
     telling,
     threads_of_players,
-    until,
     want,
 )
 

@@ -13,7 +13,8 @@ import xarray as xr
 from binref_sci.notebook.colouring import colouring
 from binref_sci.notebook.scene import Scene
 from binref_sci.notebook.session import MESSAGE_BYTES, Session
-from tests.playing import Log, still, telling, threads_of_players, until, want
+from tests.kit import until
+from tests.playing import Log, still, telling, threads_of_players, want
 
 
 class Gate:

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from binref_sci.errors import FormatError
 from binref_sci.server.listener import STALL_SECONDS
 from binref_sci.server.serve import Options, serve
-from tests.serving import COMMAND, ENVIRONMENT, serving, wait_for
+from tests.kit import until
+from tests.serving import COMMAND, ENVIRONMENT, serving
 
 MIX = '''
 """Adds three arrays."""
@@ -209,7 +210,7 @@ def computing(server, what, name, *, times=1, **more):
         notes = [f"{name}.{number}" for number in range(times)]
         calls = [threads.submit(do, server, what, note=note, **more) for note in notes]
         try:
-            wait_for(lambda: all((server.folder / note).exists() for note in notes))
+            until(lambda: all((server.folder / note).exists() for note in notes))
             yield calls
             assert not any(call.done() for call in calls)
         finally:
@@ -477,7 +478,7 @@ def test_without_an_output_path_nothing_is_kept(work, tmp_path_factory):
     )
     response = do(work, "write", size=3)
     np.testing.assert_array_equal(decoded(response.json()["field"], None), [0, 1, 2])
-    wait_for(lambda: not [*scratch.glob("*/*")])
+    until(lambda: not [*scratch.glob("*/*")])
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -544,7 +545,7 @@ def test_a_component_that_fails_is_500_with_an_id_that_the_log_has(work, what):
 
 def test_what_a_component_prints_goes_to_the_log(work):
     assert do(work, "print").status_code == 200
-    wait_for(lambda: "a word from Python" in work.log and "a word from C" in work.log)
+    until(lambda: "a word from Python" in work.log and "a word from C" in work.log)
 
 
 # --- R17: nothing holds up anything else --------------------------------------------------------
@@ -581,7 +582,7 @@ def test_r17_a_crash_is_one_calls_own(work, what):
         assert detail["error_id"] in work.log
         assert do(work).status_code == 200
     assert other.result().status_code == 200
-    wait_for(lambda: len(work.workers()) == 2)
+    until(lambda: len(work.workers()) == 2)
 
 
 def test_a_worker_killed_while_idle_costs_no_call(tmp_path):
@@ -617,12 +618,12 @@ def test_crashing_all_workers_many_times_leaves_a_server_that_works(work):
             calls = [threads.submit(do, work, "exit", client=client) for _ in range(8)]
             assert [call.result().status_code for call in calls] == [500] * 8
         # They take turns, so both have started.
-        wait_for(lambda: len({do(work).json()["pid"] for _ in range(4)}) == 2)
+        until(lambda: len({do(work).json()["pid"] for _ in range(4)}) == 2)
 
     crash_all()
     descriptors = psutil.Process(work.process.pid).num_fds()
     crash_all()
-    wait_for(lambda: psutil.Process(work.process.pid).num_fds() <= descriptors)
+    until(lambda: psutil.Process(work.process.pid).num_fds() <= descriptors)
 
 
 def test_a_component_that_can_no_longer_be_loaded_is_503_until_it_can(tmp_path):
@@ -635,7 +636,7 @@ def test_a_component_that_can_no_longer_be_loaded_is_503_until_it_can(tmp_path):
         assert response.status_code == 503
         assert "half edited" in strictly(response.content)["detail"]["message"]
         source.write_text(WORK)
-        wait_for(lambda: do(server, client=client).status_code == 200)
+        until(lambda: do(server, client=client).status_code == 200)
 
 
 def test_calls_beyond_the_workers_wait_their_turn(work):
@@ -824,7 +825,7 @@ def test_a_running_call_is_finished_when_the_server_is_stopped(tmp_path):
         with computing(server, "spin", "running", size=2_000_000) as [call]:
             workers = server.workers()
             server.process.send_signal(signal.SIGTERM)
-            wait_for(refuses_new_ones)
+            until(refuses_new_ones)
         answer = call.result()
         assert answer.status_code == 200
         assert len(decoded(answer.json()["field"], None)) == 2_000_000
@@ -838,7 +839,7 @@ def test_the_grace_is_bounded(tmp_path):
     with serving(folder, "--grace", "1", log_file=tmp_path / "log") as server:
         with server.client() as client, concurrent.futures.ThreadPoolExecutor() as threads:
             call = threads.submit(do, server, "spin", client=client, seconds=60, note="running")
-            wait_for((folder / "running").exists)
+            until((folder / "running").exists)
             workers = server.workers()
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(60) == 0
@@ -856,13 +857,13 @@ def test_the_grace_is_bounded(tmp_path):
 )
 def test_no_worker_outlives_a_server_that_is_killed(tmp_path, what, work):
     with serving(work.folder, "--workers", "2", log_file=tmp_path / "log") as server:
-        wait_for(lambda: len(server.workers()) == 2)
+        until(lambda: len(server.workers()) == 2)
         workers = server.workers()
         if what != "nothing":
             note = f"killed-{what}"
             thread = threading.Thread(target=_call_until_cut, args=(server, what, note))
             thread.start()
-            wait_for((work.folder / note).exists)
+            until((work.folder / note).exists)
         server.process.kill()
         gone, alive = psutil.wait_procs(workers, timeout=60)
         assert len(gone) == 2
@@ -894,7 +895,7 @@ def test_a_signal_while_the_component_is_loading_leaves_nothing(tmp_path, number
     source += "(Path(__file__).parent / 'loading').touch()\ntime.sleep(60)"
     folder = component(tmp_path / "slow", source)
     with serving(folder, log_file=tmp_path / "log", ready=False) as server:
-        wait_for((folder / "loading").exists)
+        until((folder / "loading").exists)
         workers = server.workers()
         server.process.send_signal(number)
         assert server.process.wait(60) == code
@@ -927,7 +928,7 @@ def test_a_signal_before_there_is_http_leaves_nothing(tmp_path):
     }
     command = [*COMMAND, "serve", str(folder), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as process:
-        wait_for((folder / "loading").exists)
+        until((folder / "loading").exists)
         (worker,) = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143, process.stderr.read()

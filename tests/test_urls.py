@@ -42,8 +42,8 @@ from binref_sci.errors import (
     TruncatedBufferError,
 )
 from binref_sci.storage import fetching
-from tests.kit import run
-from tests.serving import COMMAND, wait_for
+from tests.kit import run, until
+from tests.serving import COMMAND
 
 FIELD = np.random.default_rng(7).random((40, 32, 24))
 
@@ -362,7 +362,7 @@ def web(app):
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_for(lambda: server.started)
+        until(lambda: server.started)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True

@@ -15,8 +15,7 @@ from binref_sci.errors import NoOutputPathError
 from binref_sci.journal import SUFFIX, read_journal
 from binref_sci.trajectory import Trajectory
 from binref_sci.writer import BinrefWriter
-from tests.kit import go_on, run, started
-from tests.serving import wait_for
+from tests.kit import go_on, run, started, until
 
 
 def check_ranges(folder, refs):
@@ -411,7 +410,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_never_called_interrupted(tmp_p
         with BinrefWriter("u", output_path=tmp_path, max_file_size=20) as writer:
             for step in range(5):
                 writer.write([float(step)], time=step)
-    wait_for(lambda: ("complete", 5) in seen)
+    until(lambda: ("complete", 5) in seen)
     stop.set()
     thread.join()
     assert {state for state, _ in seen} <= {"writing", "complete"}

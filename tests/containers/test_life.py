@@ -27,6 +27,7 @@ from binref_sci.errors import (
     RemoteError,
 )
 from tests.containers.conftest import keepers, podman
+from tests.kit import until
 from tests.serving import COMMAND, ENVIRONMENT
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("podman"), pytest.mark.timeout(900)]
@@ -62,15 +63,6 @@ def running(image):
     """Names of the containers of an image."""
     told = podman("ps", "--all", "--filter", f"ancestor={image}", "--format", "{{.Names}}").stdout
     return set(told.split())
-
-
-def wait_until(condition, seconds=GONE_SECONDS):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def written(folder):
@@ -113,7 +105,7 @@ def test_a_scratch_folder_lives_as_long_as_a_result_that_refers_to_it(passthroug
     component.serve()
     component.serve()  # it runs already
     eager = component.apply({"size": 4, "steps": 1})
-    assert wait_until(lambda: {path.name for path in scratch.glob("*/*")} <= {LENT})
+    until(lambda: {path.name for path in scratch.glob("*/*")} <= {LENT})
     copy = pickle.loads(pickle.dumps(component))  # as a worker on this machine has it
     elsewhere = copy.apply({"size": 4, "steps": 1}, lazy=True)
     np.testing.assert_array_equal(elsewhere["final"], eager["final"])
@@ -162,8 +154,8 @@ def test_a_caller_that_ends_takes_its_container_along(image, scratch, how):
             case "killed with its children":
                 os.killpg(caller.pid, signal.SIGKILL)
         caller.wait(GONE_SECONDS)
-        assert wait_until(lambda: not running(image))
-        assert wait_until(lambda: list(scratch.iterdir()) == [])
+        until(lambda: not running(image))
+        until(lambda: list(scratch.iterdir()) == [])
 
 
 def test_a_keeper_that_is_killed_is_no_loss(image, scratch, tmp_path):
@@ -196,7 +188,7 @@ def test_a_folder_whose_caller_and_keeper_were_killed_is_mended_by_the_next_use(
         for keeper in psutil.Process(caller.pid).children():
             keeper.kill()
         caller.kill()
-    assert wait_until(lambda: not running(image))
+    until(lambda: not running(image))
     with Tesseract.from_image(image, output_path=folder, lazy=True) as component:
         component.apply({"how": "none"})
     assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
@@ -216,7 +208,7 @@ def test_one_that_has_ended_is_started_again_beside_many_open_files_and_a_full_d
                 stack.enter_context(open(os.devnull))
             with Tesseract.from_image(image, output_path=tmp_path / "out") as component:
                 podman("kill", *running(image))
-                assert wait_until(lambda: not running(image))
+                until(lambda: not running(image))
                 component.serve()
                 assert len(component.apply({"how": "none"})["heat"]) == 5
     finally:
@@ -264,7 +256,7 @@ def test_a_container_that_is_killed_in_a_call_says_so(image, tmp_path):
         (name,) = running(image)
 
         def kill_once_it_has_written():
-            assert wait_until(lambda: written(tmp_path / "out" / "run_dead") == snapshots(9))
+            until(lambda: written(tmp_path / "out" / "run_dead") == snapshots(9))
             podman("kill", "--signal", "KILL", name)
 
         with ThreadPoolExecutor() as threads:
@@ -496,7 +488,7 @@ def test_an_interrupted_run_of_an_image_removes_its_container(image, tmp_path, n
         text=True,
     )
     with running_call:
-        assert wait_until(lambda: written(tmp_path / "out") == snapshots(5))
+        until(lambda: written(tmp_path / "out") == snapshots(5))
         running_call.send_signal(number)
         assert running_call.wait(GONE_SECONDS) == code, running_call.stderr.read()
     assert not running(image)

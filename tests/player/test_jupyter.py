@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
+from tests.kit import until
 from tests.player.browser import Player, chromium, watched_page
 from tests.player.jupyter import execute, jupyter, notebook, run_all, show
-from tests.serving import wait_for
 
 pytestmark = [
     pytest.mark.needs("chromium"),
@@ -184,7 +184,7 @@ def test_it_plays_on_while_a_cell_runs(film):
         ".kernel.requestExecute({ code, silent: true }).done }",
         running,
     )
-    wait_for((film.folder / "running").exists)
+    until((film.folder / "running").exists)
     film.player.press("Space").wait_for(playing=1)
     film.player.until("Number(document.querySelector('.binref-player').dataset.index) > 100")
     (film.folder / "running").unlink()
