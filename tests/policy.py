@@ -28,8 +28,11 @@ ALLOWED_SKIPS: dict[str, str] = {
 # No deadlines, for an example or for making one: on a busy machine they fail tests that are
 # right. pytest-timeout catches hangs. A test that sets aside other checks sets aside this too.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=25, **UNTIMED)
-settings.register_profile("ci", max_examples=300, print_blob=True, **UNTIMED)
+# The same examples each time: a change is not to fail for what it has not changed.
+settings.register_profile("default", max_examples=25, derandomize=True, **UNTIMED)
+settings.register_profile("ci", max_examples=300, derandomize=True, print_blob=True, **UNTIMED)
+# New ones each time, to look for what nobody has thought of: pytest --hypothesis-profile=search
+settings.register_profile("search", max_examples=1000, print_blob=True, **UNTIMED)
 settings.load_profile("ci" if FULL else "default")
 
 

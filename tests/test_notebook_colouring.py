@@ -241,6 +241,8 @@ def test_codes_are_within_half_a_level(field, vmin, width):
 )
 @example(np.array([-1.7e308, 1.7e308]), "f8")
 @example(np.array([0.0, 5e-324]), "f8")
+@example(np.array([1.75e308]), "f8")
+@example(np.array([-1.75e308]), "f8")
 @example(np.array([-3.4e38, 3.4e38, 1e38]), "f4")
 @example(np.array([101325.0, 101325.03, 101325.01]), "f4")
 def test_the_limits_of_any_data_span_all_levels(data, kind):

@@ -21,7 +21,7 @@ from matplotlib.colors import (
     Normalize,
     SymLogNorm,
 )
-from matplotlib.ticker import LinearLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from binref_sci.notebook import codes as coding
@@ -30,6 +30,7 @@ from binref_sci.notebook.ticks import bar_ticks
 
 ROBUST_PERCENTILE: Final = 2.0
 _MOST_LEVELS: Final = 1000  # more than anyone tells apart, and what a bar's ticks can be sought in
+_NOTHING: Final = 1e-280  # a twentieth of it is still a number of full precision
 _LINEAR_SHARE: Final = 1e-3  # of the largest value: where ``norm="symlog"`` begins to be linear
 
 
@@ -255,11 +256,18 @@ def colouring(
         low, high = float(edges[0]), float(edges[-1])
     _check_order(low, high, vmin, vmax, logarithmic=logarithmic)
     if low == high:
-        low, high = (float(v) for v in LinearLocator(2).tick_values(low, high))
+        low, high = _apart(low)
     ends = _extend(values, low, high) if extend is None else _checked_extend(extend)
     chosen = cmap if cmap is not None else _default(divergent=divergent)
     table, made = _discrete_or_not(chosen, made, edges, low, high, ends)
     return Colouring(table, made, ends, "given" if given else rule, label, extend is not None)
+
+
+def _apart(value: float) -> tuple[float, float]:
+    """Return limits on both sides of a value, as far from it as matplotlib's colour bar has them."""
+    largest = float(np.finfo(float).max)
+    width = 0.05 * abs(value) if abs(value) > _NOTHING else 0.05
+    return max(value - width, -largest), min(value + width, largest)
 
 
 def _discrete_or_not(
