@@ -2,8 +2,7 @@ import errno
 import os
 import socket
 import sys
-import threading
-from contextlib import suppress
+import time
 from pathlib import Path
 
 import numpy as np
@@ -204,26 +203,21 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_what_is_discarded_is_gone_though_a_thread_goes_on_writing_into_it(tmp_path):
-    made, begun = tmp_path / "made", threading.Event()
+def test_what_is_discarded_is_gone_though_somebody_makes_it_anew(tmp_path, monkeypatch):
+    made, left = tmp_path / "made", list(range(5))
 
-    def write():
-        anew = 0
-        while anew < 5:
-            with suppress(OSError):  # it goes in between
-                if not made.exists():
-                    made.mkdir()
-                    anew += 1
-                (made / "chunk").write_bytes(b"")
-            begun.set()
+    def meanwhile(seconds):
+        if left:  # a thread that finishes the chunk that it is at
+            made.mkdir()
+            (made / f"chunk-{left.pop()}").write_bytes(b"")
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    begun.wait()
-    discard(made)
-    thread.join()
-    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(time, "sleep", meanwhile)
     discard(made)  # there is nothing
+    assert len(left) == 5
+    made.mkdir()
+    discard(made)
+    assert not left
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts as Linux tells them")

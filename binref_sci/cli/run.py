@@ -83,7 +83,7 @@ def run_command(
     ] = False,
     engine: boxed.EngineName = None,
     volume: boxed.Volumes = [],  # noqa: B006  # typer's way to say: any number
-    env: boxed.Environment = [],  # noqa: B006
+    env: boxed.Environment = [],  # noqa: B006  # likewise
     network: boxed.Network = None,
     memory: boxed.Memory = None,
     cpus: boxed.Cpus = None,

@@ -71,7 +71,7 @@ def serve_command(
     ] = 30,
     engine: boxed.EngineName = None,
     volume: boxed.Volumes = [],  # noqa: B006  # typer's way to say: any number
-    env: boxed.Environment = [],  # noqa: B006
+    env: boxed.Environment = [],  # noqa: B006  # likewise
     network: boxed.Network = None,
     memory: boxed.Memory = None,
     cpus: boxed.Cpus = None,

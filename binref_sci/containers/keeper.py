@@ -22,6 +22,8 @@ from typing import Any
 
 KEPT_BYTES = 8 << 20  # of the log; then it begins again
 REMOVE_SECONDS = 60.0  # for the engine to remove a container
+# conmon, podman's monitor, leaves a file "oom" where it was started; there it cannot.
+NOWHERE = "/proc" if sys.platform == "linux" else None
 FEW_SECONDS = 0.1  # between looks, where the system cannot tell that a process has ended
 
 
@@ -44,6 +46,7 @@ def main(order: dict[str, Any]) -> None:
     caller = _Caller(order["caller"])
     process = subprocess.Popen(
         order["run"],
+        cwd=NOWHERE,
         stdin=order["stdin"],
         stdout=subprocess.PIPE if order["stdout"] is None else order["stdout"],
         stderr=subprocess.STDOUT if order["stdout"] is None else subprocess.PIPE,

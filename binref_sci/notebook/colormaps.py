@@ -60,6 +60,7 @@ def discrete(
     whole = _named_or_plain(cmap, len(edges) + ends - 1)
     colours = whole(np.linspace(0.0, 1.0, len(edges) + ends - 1))
     made: Colormap
+    # Declared for sequences; it takes arrays.
     made, norm = from_levels_and_colors(edges, colours, extend=extend)  # type: ignore[arg-type]
     made.name = whole.name
     if isinstance(cmap, Colormap):  # colours that its maker has set are kept

@@ -72,6 +72,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
+    # As FastAPI's documentation has a document of one's own replace the one it makes.
     app.openapi = lambda: openapi  # type: ignore[method-assign]
     active: set[str] = set()
 

@@ -33,6 +33,7 @@ def run_id_of(request: Request, active: Collection[str]) -> str:
         run_id = checked_run_id(asked[0])
     except PayloadError as error:
         entry = fault(["query", "run_id"], str(error), "run_id")
+        # Starlette declares text; FastAPI takes whatever JSON has.
         raise HTTPException(422, [entry]) from error  # type: ignore[arg-type]
     if run_id in active:
         raise HTTPException(409, already_running(run_id))

@@ -239,6 +239,7 @@ class Stream:
         except BaseException:
             # First the line, then what it names.
             with contextlib.suppress(OSError):
+                # There are files by now: the line is written to one of them.
                 os.ftruncate(self._files.journal_fd, old.done[2])  # type: ignore[union-attr]
             for name, fd in created:
                 os.close(fd)

@@ -397,7 +397,8 @@ def apply(inputs):
         podman("rmi", "--force", image)
 
 
-def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
+def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ImageNotFoundError, match="podman has no image 'binref_sci_nowhere'"):
         Tesseract.from_image("binref_sci_nowhere").serve()
     with pytest.raises(ContainerError, match=r"holds no component.*binref-sci build"):
@@ -406,6 +407,7 @@ def test_what_is_wrong_is_said_in_bounded_time(passthrough, base, image_of):
         Tesseract.from_image(passthrough, port=70000)
     with pytest.raises(ContainerError, match=r"is memory='10m' enough\?"):
         Tesseract.from_image(passthrough, memory="10m").serve()
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(EngineError, match=r"no such network|unable to find network"):
         Tesseract.from_image(passthrough, network="binref-sci-no-such").serve()
     with socket.socket() as taken:
