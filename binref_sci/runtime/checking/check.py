@@ -107,25 +107,32 @@ class Check:
             jacobian = self._ask("jacobian", self.inputs, self.outputs, {})
             alone = self._blocks_alone()
         for path in self.inputs:
-            point = np.asarray(paths.get(self.values, path))
-            steps = self._stepping(path)
-            for together in sums:
-                whole = drawn(random, point.shape, point.dtype)
-                for ladder in self._ladders(path, steps, whole, point):
-                    for endpoint in endpoints:
-                        made = jacobian
-                        if endpoint == "jacobian_vector_product":
-                            tangent = {path: ladder.direction.copy()}
-                            made = self._ask(endpoint, [path], self.outputs, tangent)
-                        for output in self.outputs:
-                            key = endpoint, output, path
-                            found = self._compare(key, ladder, made, random)
-                            if endpoint == "jacobian" and found[0] <= self._tolerance(*key[1:]):
-                                one = alone.pop((output, path), None)
-                                if one is not None:
-                                    found = self._compare_alone(key, ladder, one, random)
-                            yield key, found
-                    together.add(path, ladder.direction, ladder.estimates)
+            for together, ladder in self._directions(path, sums, random):
+                for endpoint in endpoints:
+                    made = jacobian
+                    if endpoint == "jacobian_vector_product":
+                        tangent = {path: ladder.direction.copy()}
+                        made = self._ask(endpoint, [path], self.outputs, tangent)
+                    for output in self.outputs:
+                        key = endpoint, output, path
+                        error = self._compare(key, ladder, made, random)
+                        if endpoint == "jacobian" and error[0] <= self._tolerance(output, path):
+                            one = alone.pop((output, path), None)
+                            if one is not None:
+                                error = self._compare_alone(key, ladder, one, random)
+                        yield key, error
+                together.add(path, ladder.direction, ladder.estimates)
+
+    def _directions(
+        self, path: str, sums: list[Together], random: np.random.Generator
+    ) -> Iterator[tuple[Together, Ladder]]:
+        """Yield the derivatives along each part of an input's directions, and what adds them up."""
+        point = np.asarray(paths.get(self.values, path))
+        steps = self._stepping(path)
+        for together in sums:
+            whole = drawn(random, point.shape, point.dtype)
+            for ladder in self._ladders(path, steps, whole, point):
+                yield together, ladder
 
     def _blocks_alone(self) -> dict[tuple[str, str], Any]:
         """Ask for single blocks of the Jacobian: as few as have each output and each input once."""
