@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,7 +81,7 @@ class Before:
             if isinstance(one.data, TextArray) and one.data.size
         }
 
-    @property
+    @cached_property
     def opened(self) -> xr.Dataset:
         """The group, as it opens."""
         return decoded(self.raw, self.group)

@@ -1,10 +1,9 @@
 """axe-core, fetched from npm for the test, finds nothing to complain about."""
 
-import subprocess
-
 import pytest
 
 from tests.player.browser import Player, chromium, watched_page
+from tests.player.npm import fetched
 from tests.player.serving import served
 
 pytestmark = [
@@ -17,14 +16,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("npm")
-    subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--silent", "axe-core@4"],
-        cwd=folder,
-        check=True,
-        timeout=200,
-    )
-    return folder / "node_modules"
+    return fetched("axe-core@4", tmp_path_factory.mktemp("npm"), timeout=200)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from binref_sci.notebook import script
+from tests.player.npm import fetched
 
 pytestmark = [pytest.mark.needs("npm"), pytest.mark.long]
 
@@ -23,12 +24,7 @@ RULES = ["no-undef", "no-unused-vars", "no-unused-private-class-members", "no-du
 @pytest.fixture(scope="module")
 def eslint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("npm")
-    subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--silent", "eslint@9"],
-        cwd=folder,
-        check=True,
-        timeout=110,
-    )
+    modules = fetched("eslint@9", folder, timeout=110)
     settings = {
         "files": ["**/*.js"],
         "languageOptions": {"globals": dict.fromkeys(PAGE.split(), "readonly")},
@@ -36,7 +32,7 @@ def eslint(tmp_path_factory):
     }
     config = folder / "eslint.config.mjs"
     config.write_text(f"export default [{json.dumps(settings)}]")
-    return [folder / "node_modules" / ".bin" / "eslint", "--config", config, "--format", "json"]
+    return [modules / ".bin" / "eslint", "--config", config, "--format", "json"]
 
 
 def complaints(eslint, folder):
